@@ -1,8 +1,7 @@
 //! The audit log: one JSON line for each login, logout, revocation, operator call and change of keys
 //! or files. `docs/audit.md` describes the lines.
 
-mod event;
-mod identifiers;
+mod line;
 mod output;
 mod refusals;
 
@@ -15,18 +14,14 @@ use thiserror::Error;
 use tokio::time::{sleep, timeout};
 
 use crate::config::{AuditDestination, AuditSettings};
-use crate::gateway::Observer;
+use crate::gateway::event::{Event, Subscriber};
 use crate::gateway::identifiers::IdentifierKey;
-use crate::gateway::session::SessionId;
-use crate::gateway::upstream_logouts::Outcome as LogoutOutcome;
 use crate::telemetry::json_lines::{Flusher, LineWriter};
 use crate::telemetry::metrics::AuditMetrics;
 
-pub use event::{Decision, EndedSession, Event, RefusalCounts, Request, RevokedSelection, SCHEMA};
-pub use identifiers::{AccountId, ClientId, Identifiers};
 pub use output::check;
 
-use event::Line;
+use line::{Identifiers, Line};
 use output::{Destination, Output, Progress};
 use refusals::Refusals;
 
@@ -66,11 +61,12 @@ impl AuditLog {
             (AuditDestination::File, Some(path)) => Destination::File(path.clone()),
             (AuditDestination::None, _) | (AuditDestination::File, None) => return Self(None),
         };
-        let mut identifiers = Identifiers::new(key);
-        identifiers.with_client_addresses = settings.client_addresses;
-        identifiers.with_email_addresses = settings.email_addresses;
         Self(Some(Enabled {
-            identifiers,
+            identifiers: Identifiers {
+                key,
+                with_client_addresses: settings.client_addresses,
+                with_email_addresses: settings.email_addresses,
+            },
             destination,
             fail_closed: settings.fail_closed,
             clock,
@@ -102,19 +98,11 @@ impl AuditLog {
         Ok(Some(flusher))
     }
 
-    /// Writes the line of an event, which is built only if the log is on. Never waits. Refusals that no login limit
-    /// bounds are [summed](Self::write_sums) from the second on.
-    pub fn record(&self, event: impl FnOnce(&Identifiers) -> Event) {
-        if let Some(log) = &self.0 {
-            let _ = log.push(event);
-        }
-    }
-
     /// Writes one line for each client with the refusals since the last call that have no line of their own.
     pub fn write_sums(&self) {
         if let Some(log) = &self.0 {
             for sum in log.refusals.take() {
-                let _ = log.write(&sum);
+                log.push(&sum);
             }
         }
     }
@@ -127,74 +115,74 @@ impl AuditLog {
         }
     }
 
-    /// Refuses an operation before it begins, if the last line could not be written and
-    /// `audit.fail_closed` is set.
+    /// Admits an operation that must not take effect without its line, if `audit.fail_closed` is set.
     ///
     /// # Errors
     ///
-    /// [`Unwritable`].
-    pub fn admit(&self) -> Result<(), Unwritable> {
+    /// [`Unwritable`] if the last line could not be written.
+    pub fn admit(&self) -> Result<AuditGate<'_>, Unwritable> {
         match &self.0 {
             Some(log) if log.fail_closed && log.progress.is_failing() => Err(Unwritable),
-            _ => Ok(()),
+            _ => Ok(self.gate()),
         }
     }
 
-    /// As [`Self::record`]. With `audit.fail_closed` it waits until the line is on the disk, or was
-    /// accepted by the reader of standard output.
+    fn gate(&self) -> AuditGate<'_> {
+        let log = self.0.as_ref().filter(|log| log.fail_closed);
+        AuditGate(log.map(|log| (log, log.metrics.lines_lost.get())))
+    }
+}
+
+/// Waits for the lines of an operation, with `audit.fail_closed`.
+#[derive(Debug)]
+pub struct AuditGate<'a>(Option<(&'a Enabled, u64)>);
+
+impl AuditGate<'_> {
+    /// Waits until all lines of events until now are on the disk, or were accepted by the reader of
+    /// standard output.
     ///
     /// # Errors
     ///
-    /// [`Unwritable`] if that takes too long. The line may be written later.
-    pub async fn record_or_refuse(
-        &self,
-        event: impl FnOnce(&Identifiers) -> Event,
-    ) -> Result<(), Unwritable> {
-        let Some(log) = &self.0 else {
+    /// [`Unwritable`] if that takes too long, or if a line was lost since the operation was admitted. The
+    /// lines may be written later.
+    pub async fn written(self) -> Result<(), Unwritable> {
+        let Some((log, lost_before)) = self.0 else {
             return Ok(());
         };
-        let position = log.push(event);
-        if !log.fail_closed {
-            return Ok(());
+        let position = log.writer.get().ok_or(Unwritable)?.position();
+        if log.metrics.lines_lost.get() > lost_before {
+            return Err(Unwritable);
         }
-        let written = log.progress.reaches(position.ok_or(Unwritable)?);
-        timeout(WRITE_DEADLINE, written)
+        timeout(WRITE_DEADLINE, log.progress.reaches(position))
             .await
             .map_err(|_| Unwritable)
     }
 }
 
 impl Enabled {
-    /// The number of bytes of all lines up to the end of this one, 0 if it is only counted; `None` if it
-    /// was dropped.
-    fn push(&self, event: impl FnOnce(&Identifiers) -> Event) -> Option<u64> {
-        let event = event(&self.identifiers);
-        match event.refusal() {
-            Some(refusal) if !self.refusals.gets_line(&refusal) => Some(0),
-            _ => self.write(&event),
+    /// Writes the line, or counts it for a [sum](AuditLog::write_sums). Never waits.
+    fn push(&self, line: &Line) {
+        if self.refusals.is_written(line)
+            && let Some(writer) = self.writer.get()
+        {
+            writer.push(&line.to_json(self.clock.now()), self.fail_closed);
         }
-    }
-
-    fn write(&self, event: &Event) -> Option<u64> {
-        let line = Line::new(event, self.clock.now()).to_json();
-        self.writer.get()?.push(&line, self.fail_closed)
     }
 }
 
-impl Observer for AuditLog {
-    fn slow_rate_began(&self, email: &str, is_known_network: bool) {
-        self.record(|ids| Event::SlowRate {
-            account: ids.account(email),
-            network: if is_known_network { "known" } else { "unknown" },
-        });
+impl Subscriber for AuditLog {
+    fn on_event(&self, event: &Event<'_>) {
+        if let Some(log) = &self.0
+            && let Some(line) = Line::of(event, &log.identifiers)
+        {
+            log.push(&line);
+        }
     }
+}
 
-    fn logout_ended(&self, iam: &str, session_id: SessionId, outcome: LogoutOutcome) {
-        self.record(|ids| Event::IamLogout {
-            decision: Decision::of_logout(outcome),
-            iam: iam.to_owned(),
-            session: ids.session(session_id),
-        });
+impl fmt::Debug for Enabled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Enabled")
     }
 }
 

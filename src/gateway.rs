@@ -5,11 +5,14 @@ mod access_token;
 pub mod account;
 pub mod entry_key;
 pub mod error;
+pub mod event;
 pub mod iams;
 pub mod identifiers;
 pub mod introspection_cache;
 pub mod keys;
 pub mod login_limiter;
+mod logout_token_limiter;
+pub mod request;
 pub mod revocations;
 pub mod session;
 pub mod session_revoker;
@@ -25,12 +28,12 @@ use base64::engine::general_purpose::NO_PAD;
 use base64::engine::simd::Simd;
 use futures_util::future::join_all;
 use iam_adapters::logout_token::{Ended, InvalidLogoutToken};
-use iam_adapters::trace::Context;
 use iam_adapters::{
     Authenticated, ClientAddress, ClientContext, Clock, Credentials, IamError, LogoutTokens,
     Moment, Refusal, Scope, UpstreamSession, abandoned,
 };
 use opentelemetry::trace::FutureExt as _;
+use secrecy::ExposeSecret as _;
 use tracing::Instrument as _;
 use zeroize::Zeroizing;
 
@@ -39,14 +42,17 @@ pub use session::NewSession;
 
 use access_token::Grant;
 use error::{GatewayError, Internal, InvalidSession, NotReady};
+use event::{Event, LoginEnd, Subscribers};
 use iams::{Common, Iam, IamParts, Iams};
 use identifiers::{Identifier, IdentifierKey};
 use introspection_cache::shared::SharedCache;
 use introspection_cache::{ActiveSession, IntrospectionRequest, Source};
 use keys::Keys;
 use login_limiter::{Limits, LoginRateLimiter};
+use logout_token_limiter::LogoutTokenRateLimiter;
+use request::RequestContext;
 use revocations::{Cause, Revocations};
-use session::{ConstantTimeFallback, SessionId, SessionTokens};
+use session::{ConstantTimeFallback, OpenedSession, SessionId, SessionTokens};
 use session_revoker::SessionRevoker;
 use single_flight::Admission;
 use timeline::Timeline;
@@ -69,16 +75,6 @@ impl Random for SystemRandom {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), Internal> {
         aws_lc_rs::rand::SecureRandom::fill(self, bytes).map_err(|_| Internal::Random)
     }
-}
-
-/// Receives the events for the audit log that no response reports.
-pub trait Observer: fmt::Debug + Send + Sync {
-    /// The slow rate begins for the account of this e-mail address, for its unknown networks together
-    /// or for one known network.
-    fn slow_rate_began(&self, email: &str, is_known_network: bool);
-
-    /// A logout that failed at the IAM with this name is no longer repeated.
-    fn logout_ended(&self, iam: &str, session_id: SessionId, outcome: upstream_logouts::Outcome);
 }
 
 /// The settings that all IAMs share.
@@ -113,8 +109,8 @@ pub struct GatewayParts {
     pub policy: Policy,
     /// The table of revocations, empty at the start.
     pub revocations: Revocations,
-    /// Receives events for the audit log.
-    pub observer: Arc<dyn Observer>,
+    /// Receive what happens.
+    pub subscribers: Subscribers,
 }
 
 /// The gateway in front of its IAMs.
@@ -128,17 +124,8 @@ pub struct Gateway {
     revocations: Arc<Revocations>,
     session_revoker: Arc<SessionRevoker>,
     login_limiter: LoginRateLimiter,
-}
-
-/// The result of a login.
-#[derive(Debug)]
-pub struct LoginAttempt {
-    /// The account: the same for all spellings of its e-mail address.
-    pub account: Identifier,
-    /// The name of the IAM for the login, if there is one.
-    pub iam: Option<Arc<str>>,
-    /// The new session, or why there is none.
-    pub result: Result<NewSession, GatewayError>,
+    logout_token_limiter: LogoutTokenRateLimiter,
+    subscribers: Subscribers,
 }
 
 /// A session that its client ends.
@@ -150,16 +137,6 @@ pub struct LoggedOut {
     pub sub: String,
     /// The name of the IAM.
     pub iam: Arc<str>,
-}
-
-/// The result of a logout token.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReceivedLogoutToken {
-    /// The name of the IAM whose issuer the token has, if there is one. Any sender of an invalid token can
-    /// choose it.
-    pub iam: Option<Arc<str>>,
-    /// What the token ended, or why it ended nothing.
-    pub result: Result<EndedByIam, GatewayError>,
 }
 
 /// What an accepted logout token ended.
@@ -183,14 +160,14 @@ impl Gateway {
             identifier_key,
             policy,
             revocations,
-            observer,
+            subscribers,
         } = parts;
         let revocations = Arc::new(revocations);
         let common = Common {
             clock: &clock,
             random: &random,
             revocations: &revocations,
-            observer: &observer,
+            subscribers: &subscribers,
             cache_bytes: policy.cache_bytes,
         };
         let iams = Arc::new(Iams::new(iams, &common));
@@ -218,9 +195,11 @@ impl Gateway {
             login_limiter: LoginRateLimiter::new(
                 policy.login_limits,
                 Arc::clone(&clock),
-                identifier_key,
-                observer,
+                Arc::clone(&identifier_key),
+                subscribers.clone(),
             ),
+            logout_token_limiter: LogoutTokenRateLimiter::new(identifier_key),
+            subscribers,
             iams,
             keys,
             clock,
@@ -238,36 +217,59 @@ impl Gateway {
     /// [`GatewayError::TooManyLogins`] with the limit and the time to wait.
     pub fn admit_login(
         &self,
-        address: Option<ClientAddress>,
+        request: &RequestContext,
         email: Option<&str>,
     ) -> Result<(), GatewayError> {
-        self.login_limiter.admit(address, email, self.iams.rates())
+        let admitted = (self.login_limiter).admit(request.client, email, self.iams.rates());
+        admitted.inspect_err(|error| {
+            self.emit(&Event::Login {
+                request,
+                account: None,
+                iam: None,
+                end: LoginEnd::Decided(Err(error)),
+            });
+        })
     }
 
     /// Verifies credentials at the IAM of their domain within the login limits, and begins a session.
     /// Never retried, also not at another IAM, and never cached.
     ///
-    /// The error is [`GatewayError::Refused`] if the IAM refuses the credentials, or if no IAM allows
-    /// logins with an address of this domain. It is
-    /// [`GatewayError::TooManyLogins`] or [`GatewayError::NotReady`] if it is not called, otherwise a
-    /// fault.
-    pub async fn log_in(&self, credentials: &Credentials, client: &ClientContext) -> LoginAttempt {
+    /// # Errors
+    ///
+    /// [`GatewayError::Refused`] if the IAM refuses the credentials, or if no IAM allows logins with an
+    /// address of this domain. [`GatewayError::TooManyLogins`] or [`GatewayError::NotReady`] if it is not
+    /// called, otherwise a fault.
+    pub async fn log_in(
+        &self,
+        request: &RequestContext,
+        credentials: &Credentials,
+    ) -> Result<NewSession, GatewayError> {
         let account = self.login_limiter.account(credentials.email());
         let iam = self.iams.for_login(credentials.email());
-        LoginAttempt {
-            account,
-            iam: iam.map(|iam| Arc::clone(&iam.name)),
-            result: self.begin_session(iam, account, credentials, client).await,
-        }
+        let event = |end| Event::Login {
+            request,
+            account: Some((credentials.email(), account)),
+            iam: iam.map(|iam| &iam.name),
+            end,
+        };
+        let unfinished = (self.subscribers).unless_finished(event(LoginEnd::Unknown));
+        let result = (self.begin_session(request, iam, account, credentials)).await;
+        unfinished.finish();
+        self.emit(&event(LoginEnd::Decided(result.as_ref())));
+        result
     }
 
     async fn begin_session(
         &self,
+        request: &RequestContext,
         iam: Option<&Iam>,
         account: Identifier,
         credentials: &Credentials,
-        client: &ClientContext,
     ) -> Result<NewSession, GatewayError> {
+        let client = &ClientContext {
+            address: request.client,
+            request_id: request.id.as_str().to_owned(),
+        };
         let session_id = SessionId::generate(&*self.random)?;
         let requested_at = self.clock.now();
         if !self.revocations.has_room(requested_at) {
@@ -317,9 +319,32 @@ impl Gateway {
         })
     }
 
+    /// Ends the new session of a login that cannot be recorded in the audit log. If the IAM fails, this
+    /// is finished later.
+    pub async fn withdraw_login(
+        &self,
+        request: &RequestContext,
+        credentials: &Credentials,
+        session: &NewSession,
+    ) {
+        let iam = self.iams.for_login(credentials.email());
+        let account = self.login_limiter.account(credentials.email());
+        self.emit(&Event::Login {
+            request,
+            account: Some((credentials.email(), account)),
+            iam: iam.map(|iam| &iam.name),
+            end: LoginEnd::Withdrawn(session),
+        });
+        let (id, token) = (session.session_id.to_string(), &session.session_token);
+        let mut buffer = Zeroizing::default();
+        let opened = (self.session_tokens).open(&id, token.expose_secret(), &mut buffer);
+        if let Ok(opened) = opened {
+            let _ = self.end_session(&opened).await;
+        }
+    }
+
     /// Exchanges a session for an access token with the requested scope, as far as the user has the
-    /// permissions. `request_id` and `trace` are for the log lines and the spans of a call to the IAM.
-    /// `on_opened` gets the name of the session's IAM, if the pair is that of a session.
+    /// permissions.
     ///
     /// # Errors
     ///
@@ -327,12 +352,30 @@ impl Gateway {
     /// [`GatewayError::NotReady`] after a start, or a fault.
     pub async fn exchange(
         &self,
+        request: &RequestContext,
         session_id: &str,
         session_token: &str,
         scope: Scope<'_>,
-        request_id: &str,
-        trace: Context,
-        on_opened: impl FnOnce(&Arc<str>),
+    ) -> Result<Exchanged, GatewayError> {
+        let mut iam = None;
+        let exchanged = self.issue(request, session_id, session_token, scope, &mut iam);
+        let result = exchanged.await;
+        self.emit(&Event::Exchange {
+            request,
+            iam,
+            result: result.as_ref().map(|exchanged| exchanged.source),
+        });
+        result
+    }
+
+    /// `iam_name` becomes the name of the session's IAM, if the pair is that of a session.
+    async fn issue<'g>(
+        &'g self,
+        request: &RequestContext,
+        session_id: &str,
+        session_token: &str,
+        scope: Scope<'_>,
+        iam_name: &mut Option<&'g Arc<str>>,
     ) -> Result<Exchanged, GatewayError> {
         self.revocations.refuse_catching_up()?;
         let arrived = self.clock.now();
@@ -341,7 +384,7 @@ impl Gateway {
             .session_tokens
             .open(session_id, session_token, &mut buffer)?;
         let (iam, session) = (opened.iam, &opened.session);
-        on_opened(&iam.name);
+        *iam_name = Some(&iam.name);
         let mut names = opened.names();
         // Before the expiry is checked, so that both refusals take the same time.
         let revoked = self.revocations.refuse_revoked(&mut names);
@@ -359,18 +402,16 @@ impl Gateway {
         } = if let Some(permissions) = fresh {
             ActiveSession::new(permissions, Source::Hit)
         } else {
-            let request = IntrospectionRequest {
+            let introspected = IntrospectionRequest {
                 fingerprint,
                 revocation: opened.revocation(Cause::Inactive),
                 upstream: session.upstream().ok_or(InvalidSession::Malformed)?,
             };
             // Exchanges with cached data log nothing here, and a span would cost them 1 %.
-            let span = tracing::error_span!("request", request_id);
-            let introspection = iam
-                .introspection_cache
-                .introspect(request, arrived)
-                .instrument(span);
-            let introspection = introspection.with_context(trace);
+            let span = tracing::error_span!("request", request_id = request.id.as_str());
+            let introspection = iam.introspection_cache.introspect(introspected, arrived);
+            let introspection = introspection.instrument(span);
+            let introspection = introspection.with_context(request.trace.clone());
             // Boxed: otherwise the future of every exchange would have its size.
             Box::pin(introspection).await?
         };
@@ -398,7 +439,6 @@ impl Gateway {
             now,
             &*self.random,
         )?;
-        iam.count_exchange(source);
         Ok(Exchanged {
             token,
             scope: granted,
@@ -415,28 +455,39 @@ impl Gateway {
     /// the IAM share that call and its result. So no client can use up the concurrent logouts with one
     /// session.
     ///
-    /// `on_opened` is called before the IAM is, if the pair is that of a session. From then on, the gateway
-    /// refuses the session, also if the caller does not wait for the result.
-    ///
     /// # Errors
     ///
     /// [`GatewayError::InvalidSession`] if the pair does not open, otherwise a fault.
     pub async fn log_out(
         &self,
+        request: &RequestContext,
         session_id: &str,
         session_token: &str,
-        on_opened: impl FnOnce(LoggedOut),
     ) -> Result<(), GatewayError> {
-        let now = self.clock.now();
         let mut buffer = Zeroizing::default();
-        let opened = self
-            .session_tokens
-            .open(session_id, session_token, &mut buffer)?;
-        on_opened(LoggedOut {
+        let opened = (self.session_tokens).open(session_id, session_token, &mut buffer);
+        let logged_out = opened.as_ref().ok().map(|opened| LoggedOut {
             session_id: opened.id,
             sub: opened.iam.sub(&opened.session.sub).into_owned(),
             iam: Arc::clone(&opened.iam.name),
         });
+        let event = |result| Event::Logout {
+            request,
+            session: logged_out.as_ref(),
+            result,
+        };
+        let unfinished = self.subscribers.unless_finished(event(None));
+        let result = match opened {
+            Ok(opened) => self.end_session(&opened).await,
+            Err(error) => Err(error),
+        };
+        unfinished.finish();
+        self.emit(&event(Some(result.as_ref().map(|&()| ()))));
+        result
+    }
+
+    async fn end_session(&self, opened: &OpenedSession<'_, '_>) -> Result<(), GatewayError> {
+        let now = self.clock.now();
         if opened.session.has_expired(now) {
             return Ok(());
         }
@@ -486,22 +537,46 @@ impl Gateway {
     /// The only call to the IAM is for its keys, and rare. So an IAM may send the token during a login
     /// or logout and wait for the response.
     ///
-    /// The error is [`GatewayError::NoLogoutTokens`], [`GatewayError::InvalidLogoutToken`],
+    /// # Errors
+    ///
+    /// [`GatewayError::NoLogoutTokens`], [`GatewayError::InvalidLogoutToken`],
     /// [`GatewayError::NotReady`] if the IAM has sent too many, or a fault. No session has been ended then.
-    pub async fn receive_logout_token(&self, token: &str) -> ReceivedLogoutToken {
-        let (iam, tokens) = match self.iams.for_logout_token(token) {
-            Ok(sender) => sender,
-            Err(error) => {
-                return ReceivedLogoutToken {
-                    iam: None,
-                    result: Err(error),
-                };
-            }
+    pub async fn receive_logout_token(
+        &self,
+        request: &RequestContext,
+        token: &str,
+    ) -> Result<EndedByIam, GatewayError> {
+        let sender = self.iams.for_logout_token(token);
+        let iam = sender.as_ref().ok().map(|(iam, _)| &iam.name);
+        let result = match sender {
+            Ok((iam, tokens)) => self.end_by_logout_token(iam, tokens, token).await,
+            Err(error) => Err(error),
         };
-        ReceivedLogoutToken {
-            iam: Some(Arc::clone(&iam.name)),
-            result: self.end_by_logout_token(iam, tokens, token).await,
-        }
+        (self.logout_token_limiter).record(request.client, &result, self.clock.now());
+        self.emit(&Event::LogoutToken {
+            request,
+            iam,
+            result: result.as_ref(),
+        });
+        result
+    }
+
+    /// Refuses a logout token unread, if its sender has sent too many invalid ones.
+    ///
+    /// # Errors
+    ///
+    /// The seconds after which the sender may try again.
+    pub fn admit_logout_token(&self, request: &RequestContext) -> Result<(), u64> {
+        let now = self.clock.now();
+        let sender = request.client;
+        let wait = sender.and_then(|sender| self.logout_token_limiter.retry_after(sender, now));
+        wait.map_or(Ok(()), Err)
+            .inspect_err(|_| self.emit(&Event::UnreadLogoutToken { request }))
+    }
+
+    /// Hands an event to every subscriber.
+    pub fn emit(&self, event: &Event<'_>) {
+        self.subscribers.emit(event);
     }
 
     async fn end_by_logout_token(
@@ -562,12 +637,6 @@ impl Gateway {
     #[must_use]
     pub const fn login_limiter(&self) -> &LoginRateLimiter {
         &self.login_limiter
-    }
-
-    /// The number of login attempts that were not counted, because a table was full.
-    #[must_use]
-    pub fn untracked_logins(&self) -> u64 {
-        self.login_limiter.untracked()
     }
 
     /// Records and shares revocations.

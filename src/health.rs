@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use iam_adapters::resilient::{Circuit, Observer, Operation};
+use iam_adapters::resilient::{Circuit, Operation};
 use iam_adapters::{Clock, IamError, Misconfiguration, Moment};
 
-use crate::telemetry::metrics::IamMetrics;
+use crate::gateway::event::{Event, Subscriber};
+use crate::gateway::introspection_cache::Source;
 
 pub use certificate::Validity;
 pub use lifecycle::Lifecycle;
@@ -129,10 +130,8 @@ struct State {
 
 /// The state of one IAM.
 #[derive(Debug)]
-pub struct IamHealth {
-    name: Arc<str>,
-    clock: Arc<dyn Clock>,
-    metrics: IamMetrics,
+struct IamHealth {
+    name: Box<str>,
     state: Mutex<State>,
 }
 
@@ -140,7 +139,7 @@ pub struct IamHealth {
 #[derive(Debug)]
 pub struct Health {
     clock: Arc<dyn Clock>,
-    iams: Vec<Arc<IamHealth>>,
+    iams: Vec<IamHealth>,
     /// The state of the replication.
     replicas: Mutex<(Readiness, Vec<Reason>)>,
     /// Why the files that the settings name cannot be used as they are now.
@@ -153,11 +152,15 @@ pub struct Health {
 }
 
 impl Health {
-    /// The state of a replica that starts.
-    pub fn new(clock: Arc<dyn Clock>, iams: Vec<Arc<IamHealth>>, lifecycle: Lifecycle) -> Self {
+    /// The state of a replica that starts, with IAMs of these names.
+    pub fn new(clock: Arc<dyn Clock>, iams: &[&str], lifecycle: Lifecycle) -> Self {
+        let iams = iams.iter().map(|name| IamHealth {
+            name: (*name).into(),
+            state: Mutex::default(),
+        });
         Self {
             clock,
-            iams,
+            iams: iams.collect(),
             replicas: Mutex::default(),
             files: Mutex::default(),
             certificate: Mutex::default(),
@@ -264,26 +267,53 @@ impl Health {
         (readiness, reasons.collect())
     }
 
-    /// Records that an access token was issued with stale data of the IAM with this name.
-    pub fn serves_stale(&self, iam: &str) {
-        if let Some(iam) = self.iams.iter().find(|other| *other.name == *iam) {
-            iam.state().stale.served(&iam.name, self.clock.now());
+    fn iam(&self, name: &str) -> Option<&IamHealth> {
+        self.iams.iter().find(|iam| *iam.name == *name)
+    }
+}
+
+impl Subscriber for Health {
+    fn on_event(&self, event: &Event<'_>) {
+        match *event {
+            Event::Exchange {
+                iam: Some(iam),
+                result: Ok(Source::Stale),
+                ..
+            } => {
+                if let Some(iam) = self.iam(iam) {
+                    iam.state().stale.served(&iam.name, self.clock.now());
+                }
+            }
+            Event::IamCall {
+                iam,
+                operation,
+                result,
+                ..
+            } => {
+                if let Some(iam) = self.iam(iam) {
+                    iam.called(operation, result, self.clock.now());
+                }
+            }
+            Event::Circuit {
+                iam,
+                operation,
+                circuit,
+            } => {
+                if let Some(iam) = self.iam(iam) {
+                    iam.circuit(operation, circuit);
+                }
+            }
+            Event::IamClock { iam, offset } => {
+                if let Some(iam) = self.iam(iam) {
+                    iam.state().clock_offset = offset;
+                }
+            }
+            _ => {}
         }
     }
 }
 
 impl IamHealth {
-    /// The state of an IAM that was not called yet.
-    #[must_use]
-    pub fn new(name: Arc<str>, clock: Arc<dyn Clock>, metrics: IamMetrics) -> Self {
-        Self {
-            name,
-            clock,
-            metrics,
-            state: Mutex::default(),
-        }
-    }
-
     fn reason(&self, code: ReasonCode, message: impl Into<String>) -> Reason {
         Reason {
             iam: Some(self.name.to_string()),
@@ -376,14 +406,10 @@ impl IamHealth {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-/// Every call to the IAM sets its last result, except for calls that the IAM did not receive, and for
-/// faults of one session alone.
-impl Observer for IamHealth {
-    fn called(&self, operation: Operation, result: Result<(), &IamError>, took: Duration) {
-        self.metrics.called(operation, result, took);
-        let now = self.clock.now();
+    /// Every call to the IAM sets its last result, except for calls that the IAM did not receive, and for
+    /// faults of one session alone.
+    fn called(&self, operation: Operation, result: Result<(), &IamError>, now: Moment) {
         let mut state = self.state();
         state.stale.update(&self.name, now);
         let result = match result {
@@ -420,14 +446,8 @@ impl Observer for IamHealth {
         calls.record((&self.name, operation), now, result);
     }
 
-    fn clock(&self, offset: f64) {
-        self.metrics.clock(offset);
-        self.state().clock_offset = offset;
-    }
-
     /// A circuit that is half-open and opens again is not logged as a new outage.
     fn circuit(&self, operation: Operation, circuit: Circuit) {
-        self.metrics.circuit(operation, circuit);
         let (iam, operation) = (&*self.name, operation.name());
         let mut state = self.state();
         let before = match circuit {

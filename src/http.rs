@@ -1,12 +1,10 @@
 //! The HTTP API: routes, request and response bodies, middleware, problem responses.
 
-mod audited;
 mod auth;
 mod backchannel_logout;
 mod body;
 pub mod entity_tag;
 mod health;
-mod logout_token_limiter;
 mod middleware;
 mod operator;
 pub mod problem;
@@ -33,8 +31,7 @@ use crate::health::{Health, Lifecycle};
 use crate::telemetry::metrics::{Metrics, Route};
 use crate::telemetry::traces::Traces;
 
-pub use logout_token_limiter::LogoutTokenRateLimiter;
-pub use middleware::{RequestId, X_REQUEST_ID, handle_request, request_id};
+pub use middleware::{RequestLog, X_REQUEST_ID, handle_request, header_value, request_id};
 use problem::Problem;
 
 /// The state that the handlers of both listeners share.
@@ -58,8 +55,6 @@ pub struct AppState {
     pub trusted_proxies: Vec<IpNet>,
     /// Decides which requests are traced; `None`: none.
     pub traces: Option<Arc<Traces>>,
-    /// The rate limit of invalid logout tokens.
-    pub logout_token_limiter: LogoutTokenRateLimiter,
     /// The bearer token of operators; `None`: their calls are refused.
     pub operator_token: Option<Arc<Replaceable<SecretString>>>,
     /// The audit log.

@@ -24,19 +24,19 @@ use actix_web::web::Data;
 use anyhow::Context as _;
 use futures_util::future::join_all;
 use iam_adapters::permission_source::WithPermissionSource;
-use iam_adapters::resilient::Observer;
 use iam_adapters::{IamAdapter, ResilientAdapter};
 use tokio::time::timeout;
 
-use crate::audit::{AuditLog, Event};
+use crate::audit::AuditLog;
 use crate::config::Settings;
 use crate::gateway::TokenPolicy;
+use crate::gateway::event::{Event, Subscriber, Subscribers};
 use crate::gateway::iams::{Iam, IamParts};
 use crate::gateway::revocations::Revocations;
 use crate::gateway::upstream_logouts::UpstreamLogouts;
 use crate::gateway::{Gateway, GatewayParts, Policy};
-use crate::health::{Health, IamHealth, Lifecycle};
-use crate::http::{self, AppState, LogoutTokenRateLimiter};
+use crate::health::{Health, Lifecycle};
+use crate::http::{self, AppState, RequestLog};
 use crate::replication::ReplicationStream;
 use crate::server::{self, Hooks, Listener};
 use crate::telemetry::json_lines::Flusher;
@@ -83,15 +83,18 @@ pub struct Connected {
 pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
     let (clock, metrics) = (&parts.clock, &parts.metrics);
     let names: Vec<_> = settings.iams.iter().map(|iam| iam.name.as_str()).collect();
-    metrics.attribute_to(&names);
-    let mut states = Vec::new();
+    let health = Health::new(Arc::clone(clock), &names, parts.lifecycle.clone());
+    let health = Arc::new(health);
+    let subscribers: [Arc<dyn Subscriber>; 4] = [
+        Arc::new(metrics.of_gateway(&names)),
+        Arc::<Health>::clone(&health),
+        Arc::<AuditLog>::clone(&parts.audit),
+        Arc::new(RequestLog),
+    ];
+    let subscribers = Subscribers::new(subscribers);
     let iams = settings.iams.iter().zip(&parts.iams).map(|(iam, adapter)| {
         let name: Arc<str> = iam.name.as_str().into();
-        let calls = metrics.iam.of(&name);
-        let state = IamHealth::new(Arc::clone(&name), Arc::clone(clock), calls);
-        let state = Arc::new(state);
-        states.push(Arc::clone(&state));
-        let observer: Arc<dyn Observer> = state;
+        let observer = subscribers.of_iam(Arc::clone(&name));
         let limits = iam.upstream.limits();
         let adapter = Arc::clone(adapter);
         let resilient = ResilientAdapter::new(&name, adapter, limits, clock, &observer);
@@ -116,12 +119,11 @@ pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
         identifier_key: Arc::clone(&parts.identifier_key),
         policy: policy(settings),
         revocations: Revocations::default(),
-        observer: Arc::<AuditLog>::clone(&parts.audit),
+        subscribers,
     });
-    let health = Health::new(Arc::clone(clock), states, parts.lifecycle.clone());
     Connected {
         gateway: Arc::new(gateway),
-        health: Arc::new(health),
+        health,
     }
 }
 
@@ -139,7 +141,6 @@ impl Connected {
             lifecycle: parts.lifecycle.clone(),
             trusted_proxies: settings.http.trusted_networks(),
             traces: parts.traces.as_ref().map(|(traces, _)| Arc::clone(traces)),
-            logout_token_limiter: LogoutTokenRateLimiter::new(Arc::clone(&parts.identifier_key)),
             operator_token: parts.operator_token.clone(),
             audit: Arc::clone(&parts.audit),
         }
@@ -253,7 +254,7 @@ impl Application {
         let (gateway, health) = (&app_state.gateway, &app_state.health);
         use_certificate(parts.tls.as_deref(), &parts.metrics, health);
         let replication = revocations::replication_stream(settings, &parts, gateway, health);
-        let files = FilePoller::new(settings, &parts, Arc::clone(health));
+        let files = FilePoller::new(settings, &parts, gateway, health);
         let audit_flusher = parts.audit.open()?;
         let ((public, public_address), (management, management_address)) = (public, management);
         Ok(Self {
@@ -292,8 +293,8 @@ impl Application {
         let (public, management) = (self.public.handle(), self.management.handle());
         // Before the first request, so that its line follows these.
         let version = env!("CARGO_PKG_VERSION");
-        self.audit.record(|_| Event::GatewayStarted { version });
-        self.files.record_keys();
+        self.gateway.emit(&Event::Started { version });
+        self.files.report_keys();
         let serving = actix_web::rt::spawn(self.public);
         let serving_management = actix_web::rt::spawn(self.management);
         let background = actix_web::rt::spawn(self.background);
@@ -340,7 +341,7 @@ impl Application {
         }
         management.stop(true).await;
         self.audit.write_sums();
-        self.audit.record(|_| Event::GatewayStopped);
+        self.gateway.emit(&Event::Stopped);
         drop(self.audit_flusher);
         tracing::info!("stopped");
         served?.context("a listener failed")

@@ -18,7 +18,7 @@ use rustix::fs::{Access, OFlags};
 use rustix::io::Errno;
 use tokio::sync::watch;
 
-use super::event::{Event, Line};
+use super::line::Line;
 use crate::telemetry::json_lines::{Sink, Stopping};
 use crate::telemetry::metrics::AuditMetrics;
 
@@ -185,7 +185,7 @@ impl Output {
     fn report_lost(&mut self, lost: u64) {
         if lost > self.reported {
             let count = lost - self.reported;
-            let line = Line::new(&Event::LinesLost { count }, self.clock.now()).to_json();
+            let line = Line::lines_lost(count).to_json(self.clock.now());
             if self.write_rest(&line, &mut 0).is_ok() {
                 self.reported = lost;
             }

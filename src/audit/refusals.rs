@@ -7,8 +7,7 @@ use std::mem;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::event::{Event, RefusalCounts};
-use super::identifiers::ClientId;
+use super::line::{Client, Line, RefusalCounts, Written};
 
 /// How often the sums are written.
 pub(super) const INTERVAL: Duration = Duration::from_secs(60);
@@ -19,17 +18,6 @@ const CLIENTS_MAX: usize = 100;
 /// How many refusals have a line of their own in one interval.
 const LINES_MAX: usize = 100;
 
-/// A refusal that no login limit bounds.
-#[derive(Debug)]
-pub(super) struct Refusal<'e> {
-    pub(super) client: &'e ClientId,
-    /// The event.
-    pub(super) event: &'static str,
-    pub(super) reason: &'static str,
-    /// Whether the first one of a client and an interval gets a line.
-    pub(super) first_has_line: bool,
-}
-
 /// The refusals of the current interval.
 #[derive(Default)]
 pub(super) struct Refusals(Mutex<Interval>);
@@ -39,30 +27,30 @@ struct Interval {
     /// How many refusals got a line.
     lines: usize,
     /// By the identifier of the client; `None`: the clients beyond [`CLIENTS_MAX`].
-    clients: BTreeMap<Option<String>, (ClientId, RefusalCounts)>,
+    clients: BTreeMap<Option<String>, (Client, RefusalCounts)>,
 }
 
 impl Refusals {
-    /// Counts a refusal, unless it gets a line: the first of its client, event and reason.
-    pub(super) fn gets_line(&self, refusal: &Refusal<'_>) -> bool {
+    /// Whether the line is written. Counts it if not.
+    pub(super) fn is_written(&self, line: &Line) -> bool {
+        let Some(reason) = line.reason.filter(|_| line.written != Written::Each) else {
+            return true;
+        };
         let mut interval = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Interval { lines, clients } = &mut *interval;
-        let key = refusal.client.key();
+        let key = line.client.network.clone();
         let has_room = clients.len() < CLIENTS_MAX || clients.contains_key(&key);
         let (key, client) = if has_room {
-            (key, refusal.client.clone())
+            (key, line.client.clone())
         } else {
-            (None, ClientId::default())
+            (None, Client::default())
         };
         let (_, counts) = clients
             .entry(key)
             .or_insert_with(|| (client, BTreeMap::new()));
-        match counts
-            .entry(refusal.event)
-            .or_default()
-            .entry(refusal.reason)
-        {
-            Entry::Vacant(first) if refusal.first_has_line && has_room && *lines < LINES_MAX => {
+        let may_have_line = line.written == Written::First && has_room && *lines < LINES_MAX;
+        match counts.entry(line.event).or_default().entry(reason) {
+            Entry::Vacant(first) if may_have_line => {
                 *lines += 1;
                 first.insert(0);
                 true
@@ -75,7 +63,7 @@ impl Refusals {
     }
 
     /// The sums of the interval, which ends.
-    pub(super) fn take(&self) -> impl Iterator<Item = Event> {
+    pub(super) fn take(&self) -> impl Iterator<Item = Line> {
         let mut interval = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Interval { clients, .. } = mem::take(&mut *interval);
         clients.into_values().filter_map(|(client, mut refused)| {
@@ -84,11 +72,7 @@ impl Refusals {
                 !reasons.is_empty()
             });
             let count = refused.values().flat_map(BTreeMap::values).sum();
-            (count > 0).then_some(Event::Refusals {
-                client,
-                count,
-                refused,
-            })
+            (count > 0).then(|| Line::refusals(client, count, &refused))
         })
     }
 }

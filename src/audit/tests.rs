@@ -6,17 +6,24 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use iam_adapters::clock::ManualClock;
-use iam_adapters::logout_token::InvalidLogoutToken;
-use iam_adapters::{ClientAddress, IamError, Misconfiguration, Refusal};
+use iam_adapters::logout_token::{Ended, InvalidLogoutToken};
+use iam_adapters::trace::Context;
+use iam_adapters::{ClientAddress, IamError, Misconfiguration, Refusal, Subject};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::event::{EndedSession, Request};
+use super::line::Decision;
 use super::*;
 use crate::gateway::error::{GatewayError, Internal, InvalidSession, NotReady};
+use crate::gateway::event::LoginEnd;
 use crate::gateway::login_limiter::Limit;
+use crate::gateway::request::{RequestContext, RequestId};
+use crate::gateway::session::SessionId;
+use crate::gateway::session_revoker::{NotRevocable, RevokedSessions};
+use crate::gateway::upstream_logouts::Outcome as LogoutOutcome;
+use crate::gateway::{EndedByIam, LoggedOut, NewSession};
 
 const DOCUMENTATION: &str = include_str!("../../docs/audit.md");
 
@@ -28,7 +35,11 @@ fn key(secret: &[u8]) -> Arc<IdentifierKey> {
 }
 
 fn ids() -> Identifiers {
-    Identifiers::new(key(KEY))
+    Identifiers {
+        key: key(KEY),
+        with_client_addresses: false,
+        with_email_addresses: false,
+    }
 }
 
 fn client(address: &str) -> ClientAddress {
@@ -83,13 +94,14 @@ impl TestLog {
 
     /// Writes a line with this count, and waits for it.
     async fn write(&self, count: u64) -> Result<(), Unwritable> {
-        self.log
-            .record_or_refuse(|_| Event::LinesLost { count })
-            .await
+        let gate = self.log.gate();
+        self.record(count);
+        gate.written().await
     }
 
     fn record(&self, count: u64) {
-        self.log.record(|_| Event::LinesLost { count });
+        let log = self.log.0.as_ref().unwrap();
+        log.push(&Line::lines_lost(count));
     }
 
     fn close(&mut self) {
@@ -110,100 +122,145 @@ fn in_folder(folder: &Path) -> PathBuf {
     folder.join("audit.log")
 }
 
-/// Each event with every member that it can have.
-fn events() -> Vec<Event> {
+/// A request from this address.
+fn request_of(address: IpAddr) -> RequestContext {
+    RequestContext::new(RequestId::default(), Some(address.into()), Context::new())
+}
+
+fn request() -> RequestContext {
+    request_of([192, 0, 2, 1].into())
+}
+
+fn too_many(limit: Limit) -> GatewayError {
+    GatewayError::TooManyLogins {
+        limit,
+        retry_after: Duration::ZERO,
+    }
+}
+
+fn new_session() -> NewSession {
+    NewSession {
+        sub: "alice".to_owned(),
+        session_id: session_id(),
+        session_token: "token".into(),
+        verified_at: 0,
+        expires_at: 0,
+    }
+}
+
+fn login<'e>(
+    request: &'e RequestContext,
+    iam: Option<&'e Arc<str>>,
+    end: LoginEnd<'e>,
+) -> Event<'e> {
+    Event::Login {
+        request,
+        account: Some((ALICE, key(KEY).account(ALICE))),
+        iam,
+        end,
+    }
+}
+
+/// Events of each kind, so that their lines together have every member.
+fn lines() -> Vec<Value> {
     let mut ids = ids();
     ids.with_client_addresses = true;
     ids.with_email_addresses = true;
-    let request = || Request {
-        request_id: "r".to_owned(),
-        client: ids.client(Some(client("192.0.2.1"))),
+    let (request, iam, session) = (&request(), &Arc::from("iam"), new_session());
+    let limited = too_many(Limit::Account);
+    let logged_out = LoggedOut {
+        session_id: session_id(),
+        sub: "alice".to_owned(),
+        iam: Arc::clone(iam),
     };
-    let text = || Some("text".to_owned());
-    let limited = GatewayError::TooManyLogins {
-        limit: Limit::Account,
-        retry_after: Duration::ZERO,
+    let by_iam = EndedByIam {
+        sub: Some("alice".to_owned()),
+        ended: Ended::AllOf(Subject::new("alice").unwrap()),
     };
-    vec![
-        Event::GatewayStarted { version: "1" },
-        Event::GatewayStopped,
-        Event::Login {
-            decision: Decision::of_error(&limited),
-            request: request(),
-            account: Some(ids.account(ALICE)),
-            iam: text(),
-            subject: text(),
-            session: text(),
+    let replayed = GatewayError::InvalidLogoutToken(InvalidLogoutToken::Replayed);
+    let revocations = [
+        RevokedSessions::One(session_id()),
+        RevokedSessions::OfSubject {
+            subject: Subject::new("alice").unwrap(),
+            begun_until: None,
         },
+        RevokedSessions::OfIam {
+            iam: Some("iam".to_owned()),
+            begun_until: None,
+        },
+    ];
+    let revocations = revocations.iter().map(|sessions| Event::SessionRevocation {
+        request,
+        sessions,
+        begun_until: Some("2027-01-15T08:00:00+00:00"),
+        result: Err(NotRevocable::UnknownIam),
+    });
+    let events = [
+        Event::Started { version: "1" },
+        Event::Stopped,
+        login(request, Some(iam), LoginEnd::Decided(Ok(&session))),
+        login(request, Some(iam), LoginEnd::Decided(Err(&limited))),
         Event::SlowRate {
-            account: ids.account(ALICE),
-            network: "known",
+            email: ALICE,
+            is_known_network: true,
         },
         Event::Logout {
-            decision: Decision::CLIENT_DISCONNECTED,
-            request: request(),
-            session: Some(EndedSession {
-                iam: "iam".to_owned(),
-                subject: "subject".to_owned(),
-                session: "session".to_owned(),
-            }),
+            request,
+            session: Some(&logged_out),
+            result: None,
         },
-        Event::IamLogout {
-            decision: Decision::of_logout(LogoutOutcome::Expired),
-            iam: "iam".to_owned(),
-            session: "session".to_owned(),
+        Event::UpstreamLogout {
+            iam: "iam",
+            session_id: session_id(),
+            outcome: LogoutOutcome::Expired,
         },
         Event::LogoutToken {
-            decision: Decision::refused("replayed"),
-            request: request(),
-            iam: text(),
-            ended: Some("subject"),
-            subject: text(),
+            request,
+            iam: Some(iam),
+            result: Ok(&by_iam),
         },
-        Event::SessionRevocation {
-            decision: Decision::refused("unknown_iam"),
-            request: request(),
-            sessions: RevokedSelection {
-                selected_by: "iam",
-                session: text(),
-                subject: text(),
-                iam: text(),
-                begun_until: text(),
-            },
+        Event::LogoutToken {
+            request,
+            iam: Some(iam),
+            result: Err(&replayed),
         },
         Event::LoginLimitsReset {
-            decision: Decision::NOT_AUDITED,
-            request: request(),
-            account: ids.account(ALICE),
-            network: text(),
+            request,
+            email: ALICE,
+            network: request.client,
+            is_done: false,
         },
         Event::OperatorRefused {
-            decision: Decision::refused("invalid_token"),
-            request: request(),
-            path: "/".to_owned(),
-        },
-        Event::Refusals {
-            client: ids.client(Some(client("192.0.2.1"))),
-            count: 1,
-            refused: BTreeMap::from([("login", BTreeMap::from([("rate_limited", 1)]))]),
+            request,
+            path: "/",
+            reason: "invalid_token",
         },
         Event::Keys {
-            decision: Decision::UNREADABLE,
-            purpose: Some("signing"),
-            kids: vec!["kid".to_owned()],
-            detail: text(),
+            result: Ok(("signing", &["kid".to_owned()])),
+        },
+        Event::Keys {
+            result: Err("text"),
         },
         Event::Files {
-            decision: Decision::UNREADABLE,
-            detail: text(),
+            result: Err("text"),
         },
-        Event::LinesLost { count: 1 },
-    ]
+    ];
+    let lines = events.into_iter().chain(revocations);
+    let lines = lines.map(|event| Line::of(&event, &ids).unwrap());
+    let refused = BTreeMap::from([("login", BTreeMap::from([("rate_limited", 1)]))]);
+    let sum = Line::refusals(ids.client(request.client), 1, &refused);
+    let lines = lines.chain([sum, Line::lines_lost(1)]);
+    lines.map(|line| json_of(&line)).collect()
 }
 
-fn line(event: &Event) -> Value {
+fn json_of(line: &Line) -> Value {
     let now = ManualClock::at(Duration::from_millis(1_800_000_000_001)).now();
-    serde_json::from_slice(&Line::new(event, now).to_json()).unwrap()
+    serde_json::from_slice(&line.to_json(now)).unwrap()
+}
+
+/// The line of an event.
+fn line_of(event: &Event<'_>, ids: &Identifiers) -> Value {
+    json_of(&Line::of(event, ids).expect("a line"))
 }
 
 /// The names in backticks.
@@ -241,19 +298,13 @@ fn each_event_has_the_members_of_the_documentation() {
             (name, members)
         })
         .collect();
-    let events: BTreeMap<_, _> = events()
-        .iter()
-        .map(|event| {
-            let line = line(event);
-            let mut members: BTreeSet<_> = line.as_object().unwrap().keys().cloned().collect();
-            assert!(
-                ["schema", "time", "event"]
-                    .iter()
-                    .all(|name| members.remove(*name))
-            );
-            (line["event"].as_str().unwrap().to_owned(), members)
-        })
-        .collect();
+    let mut events = BTreeMap::<String, BTreeSet<String>>::new();
+    for line in lines() {
+        let members = line.as_object().unwrap().keys().cloned();
+        let others = members.filter(|name| !["schema", "time", "event"].contains(&&**name));
+        let event = line["event"].as_str().unwrap().to_owned();
+        events.entry(event).or_default().extend(others);
+    }
     assert_eq!(events, documented);
 }
 
@@ -303,18 +354,15 @@ fn each_reason_is_in_the_documentation() {
         .map(|error| Decision::of_error(&error))
         .chain(LogoutOutcome::ALL.map(Decision::of_logout))
         .chain([
-            Decision::UNKNOWN_DOMAIN,
-            Decision::CLIENT_DISCONNECTED,
+            Decision::unknown(),
             Decision::NOT_AUDITED,
             Decision::UNREADABLE,
         ])
-        .filter_map(|decision| {
-            let decision = serde_json::to_value(decision).unwrap();
-            Some(decision.get("reason")?.as_str()?.to_owned())
-        })
+        .filter_map(|decision| decision.reason.map(str::to_owned))
         .collect();
-    // Those that the handlers name.
+    // Those of single events.
     for name in [
+        "unknown_domain",
         "too_many_invalid",
         "unknown_iam",
         "unknown_prefix",
@@ -335,10 +383,11 @@ fn each_reason_is_in_the_documentation() {
 fn line_has_version_time_and_event_before_its_members() {
     let now = ManualClock::at(Duration::from_micros(1_800_000_000_000_042)).now();
     let event = Event::SlowRate {
-        account: ids().account(ALICE),
-        network: "unknown",
+        email: ALICE,
+        is_known_network: false,
     };
-    let text = String::from_utf8(Line::new(&event, now).to_json()).unwrap();
+    let line = Line::of(&event, &ids()).unwrap();
+    let text = String::from_utf8(line.to_json(now)).unwrap();
     // The identifier must never change: lines of years are compared by it.
     let account = "aad8c89dfc8d05499365470aad74b6b7";
     let expected = format!(
@@ -350,74 +399,42 @@ fn line_has_version_time_and_event_before_its_members() {
 
 #[test]
 fn line_escapes_characters_that_change_how_it_is_shown() {
-    let session = "a\u{7f}\u{85}\u{61c}\u{200f}\u{2028}\u{2029}\u{202e}\u{2066}\u{e9}";
-    let event = Event::IamLogout {
-        decision: Decision::SUCCESS,
-        iam: "iam".to_owned(),
-        session: session.to_owned(),
+    let path = "a\u{7f}\u{85}\u{61c}\u{200f}\u{2028}\u{2029}\u{202e}\u{2066}\u{e9}";
+    let event = Event::OperatorRefused {
+        request: &request(),
+        path,
+        reason: "missing_token",
     };
+    let line = Line::of(&event, &ids()).unwrap();
     let now = ManualClock::at(Duration::ZERO).now();
-    let text = String::from_utf8(Line::new(&event, now).to_json()).unwrap();
+    let text = String::from_utf8(line.to_json(now)).unwrap();
     let shown = |character: char| matches!(character, ' '..='~' | '\u{e9}' | '\n');
     assert!(text.chars().all(shown), "{text:?}");
-    assert_eq!(line(&event)["session"], session);
+    assert_eq!(json_of(&line)["path"], path);
 }
 
 #[test]
 fn identifiers_in_the_documentation_are_right() {
-    let ids = Identifiers::new(key(b"an-example-of-a-key-that-is-not-secret"));
+    let key = key(b"an-example-of-a-key-that-is-not-secret");
     let lines = [
-        ids.account("Alice@example.test").to_string(),
-        ids.session(session_id()),
-        ids.network(client("203.0.113.9")),
+        key.account("Alice@example.test").to_string(),
+        key.session(session_id()).to_string(),
+        key.network(client("203.0.113.9").network()).to_string(),
     ];
     assert!(DOCUMENTATION.contains(&lines.join("\n")), "{lines:?}");
-}
-
-#[test]
-fn identifier_is_the_same_for_each_spelling_and_for_each_address_of_a_network() {
-    let ids = ids();
-    for spelling in ["ALICE@example.test", " álice@EXAMPLE.test"] {
-        assert_eq!(ids.account(spelling), ids.account(ALICE), "{spelling}");
-    }
-    assert_ne!(ids.account("bob@example.test"), ids.account(ALICE));
-    assert_eq!(
-        ids.client(Some(client("2001:db8:1:2::3"))),
-        ids.client(Some(client("2001:db8:1:2::4")))
-    );
-    assert_ne!(
-        ids.client(Some(client("192.0.2.1"))),
-        ids.client(Some(client("192.0.2.2")))
-    );
-    let text = session_id().to_string();
-    assert!(!ids.session(session_id()).contains(&text));
-}
-
-#[test]
-fn identifier_depends_on_the_key() {
-    let other = Identifiers::new(key(b"another key of enough characters"));
-    assert_ne!(ids().account(ALICE), other.account(ALICE));
-    assert_ne!(ids().session(session_id()), other.session(session_id()));
-    let address = client("192.0.2.1");
-    assert_ne!(ids().network(address), other.network(address));
 }
 
 #[test]
 fn addresses_are_in_clear_only_if_the_settings_say_so() {
     let mut ids = ids();
     let shown = |ids: &Identifiers| {
-        let event = Event::Login {
-            decision: Decision::SUCCESS,
-            request: Request {
-                request_id: "r".to_owned(),
-                client: ids.client(Some(client("192.0.2.1"))),
-            },
-            account: Some(ids.account("Alice@example.test")),
-            iam: None,
-            subject: None,
-            session: None,
+        let event = Event::LoginLimitsReset {
+            request: &request(),
+            email: "Alice@example.test",
+            network: None,
+            is_done: true,
         };
-        line(&event)
+        line_of(&event, ids)
     };
     let line = shown(&ids);
     assert_eq!(line.get("client_address"), None);
@@ -473,17 +490,17 @@ fn files_mode(path: &Path) -> u32 {
 async fn line_that_cannot_be_written_is_kept_and_written_later() {
     let mut log = TestLog::open(true, in_folder);
     log.write(1).await.unwrap();
-    assert_eq!(log.log.admit(), Ok(()));
+    assert!(log.log.admit().is_ok());
     // A folder in its place: the file cannot be opened.
     fs::rename(log.path("audit.log"), log.path("audit.log.1")).unwrap();
     fs::create_dir(log.path("audit.log")).unwrap();
     assert_eq!(log.write(2).await, Err(Unwritable));
-    assert_eq!(log.log.admit(), Err(Unwritable));
+    assert!(log.log.admit().is_err());
     assert_eq!(log.metrics.unwritable.get(), 1);
     log.record(3);
     fs::remove_dir(log.path("audit.log")).unwrap();
     log.write(4).await.unwrap();
-    assert_eq!(log.log.admit(), Ok(()));
+    assert!(log.log.admit().is_ok());
     assert_eq!(log.metrics.unwritable.get(), 0);
     log.close();
     assert_eq!(log.counts("audit.log.1"), [1]);
@@ -535,13 +552,13 @@ async fn error_in_the_middle_of_a_line_is_followed_by_its_rest_or_in_a_new_file_
 async fn full_disk_refuses_an_operation_only_if_the_log_fails_closed() {
     let mut open = TestLog::open(false, |_| "/dev/full".into());
     assert_eq!(open.write(1).await, Ok(()));
-    assert_eq!(open.log.admit(), Ok(()));
+    assert!(open.log.admit().is_ok());
     open.close();
     assert_eq!(open.metrics.lines_lost.get(), 1);
 
     let mut closed = TestLog::open(true, |_| "/dev/full".into());
     assert_eq!(closed.write(1).await, Err(Unwritable));
-    assert_eq!(closed.log.admit(), Err(Unwritable));
+    assert!(closed.log.admit().is_err());
     closed.close();
     assert_eq!(closed.metrics.lines_lost.get(), 1);
     assert_eq!(closed.metrics.lines.get(), 0);
@@ -561,9 +578,7 @@ async fn lost_lines_are_counted_and_reported_by_a_line_when_writing_works_again(
     while log.metrics.unwritable.get() == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let length = Line::new(&Event::LinesLost { count: 2 }, log.clock.now())
-        .to_json()
-        .len();
+    let length = Line::lines_lost(2).to_json(log.clock.now()).len();
     let room = crate::telemetry::json_lines::BACKLOG_BYTES / length;
     for _ in 0..room + 7 {
         log.record(2);
@@ -613,16 +628,13 @@ fn symbolic_link_folder_and_missing_folder_are_refused_before_the_start() {
     assert!(!path("target").exists());
 }
 
-/// A refused operator call from this address.
-fn operator_refused(ids: &Identifiers, address: IpAddr, reason: &'static str) -> Event {
-    Event::OperatorRefused {
-        decision: Decision::refused(reason),
-        request: Request {
-            request_id: "r".to_owned(),
-            client: ids.client(Some(address.into())),
-        },
-        path: "/".to_owned(),
-    }
+/// An operator call from this address is refused.
+fn refuse_operator(log: &TestLog, address: impl Into<IpAddr>, reason: &'static str) {
+    log.log.on_event(&Event::OperatorRefused {
+        request: &request_of(address.into()),
+        path: "/",
+        reason,
+    });
 }
 
 /// The events of a file, and the number and the kinds of refusals of each sum.
@@ -644,53 +656,35 @@ fn refusal_lines(log: &mut TestLog) -> (Vec<String>, Vec<(Value, Value)>) {
 #[tokio::test]
 async fn refusals_that_no_limit_bounds_have_one_line_and_then_one_sum_for_each_client() {
     let mut log = TestLog::open(true, in_folder);
-    let request = |ids: &Identifiers| Request {
-        request_id: "r".to_owned(),
-        client: ids.client(Some(client("192.0.2.1"))),
-    };
-    let limited = Decision::of_error(&GatewayError::TooManyLogins {
-        limit: Limit::Address,
-        retry_after: Duration::ZERO,
-    });
-    let login = |ids: &Identifiers, decision, iam: Option<&str>| Event::Login {
-        decision,
-        request: request(ids),
-        account: Some(ids.account(ALICE)),
-        iam: iam.map(str::to_owned),
-        subject: None,
-        session: None,
+    let (request, corp, session) = (request(), Arc::from("corp"), new_session());
+    let limited = too_many(Limit::Address);
+    let wrong = GatewayError::Refused(Refusal::InvalidCredentials);
+    let malformed = GatewayError::InvalidSession(InvalidSession::Malformed);
+    let signature = GatewayError::InvalidLogoutToken(InvalidLogoutToken::Signature);
+    let log_in = |iam, result| {
+        let end = LoginEnd::Decided(result);
+        log.log.on_event(&login(&request, iam, end));
     };
     for _ in 0..1000 {
-        log.log.record(|ids| Event::Logout {
-            decision: Decision::refused("malformed"),
-            request: request(ids),
+        log.log.on_event(&Event::Logout {
+            request: &request,
             session: None,
+            result: Some(Err(&malformed)),
         });
-        log.log.record(|ids| Event::LogoutToken {
-            decision: Decision::refused("signature"),
-            request: request(ids),
+        log.log.on_event(&Event::LogoutToken {
+            request: &request,
             iam: None,
-            ended: None,
-            subject: None,
+            result: Err(&signature),
         });
-        for (decision, iam) in [
-            (limited, None),
-            (limited, Some("corp")),
-            (Decision::UNKNOWN_DOMAIN, None),
-        ] {
-            let line = log.log.record_or_refuse(|ids| login(ids, decision, iam));
-            line.await.unwrap();
-        }
-        let address = client("192.0.2.1").ip();
-        log.log
-            .record(|ids| operator_refused(ids, address, "missing_token"));
+        log_in(None, Err(&limited));
+        log_in(Some(&corp), Err(&limited));
+        log_in(None, Err(&wrong));
+        refuse_operator(&log, [192, 0, 2, 1], "missing_token");
     }
     // Of each of these, every line counts: limits bound the first, and the second is a success.
     for _ in 0..3 {
-        let wrong = Decision::refused("invalid_credentials");
-        log.log.record(|ids| login(ids, wrong, Some("corp")));
-        log.log
-            .record(|ids| login(ids, Decision::SUCCESS, Some("corp")));
+        log_in(Some(&corp), Err(&wrong));
+        log_in(Some(&corp), Ok(&session));
     }
     log.log.write_sums();
     log.log.write_sums();
@@ -710,10 +704,8 @@ async fn refusals_that_no_limit_bounds_have_one_line_and_then_one_sum_for_each_c
 #[tokio::test]
 async fn first_refusal_of_each_interval_has_a_line() {
     let mut log = TestLog::open(false, in_folder);
-    let address = client("192.0.2.1").ip();
     for _ in 0..2 {
-        log.log
-            .record(|ids| operator_refused(ids, address, "missing_token"));
+        refuse_operator(&log, [192, 0, 2, 1], "missing_token");
         log.log.write_sums();
     }
     assert_eq!(
@@ -728,8 +720,7 @@ async fn refusals_of_any_number_of_clients_have_at_most_two_hundred_and_one_line
     for _ in 0..3 {
         for host in 0..10_000_u32 {
             for reason in ["missing_token", "invalid_token"] {
-                let address = IpAddr::from(host.to_be_bytes());
-                log.log.record(|ids| operator_refused(ids, address, reason));
+                refuse_operator(&log, host.to_be_bytes(), reason);
             }
         }
     }
@@ -746,11 +737,71 @@ async fn refusals_of_any_number_of_clients_have_at_most_two_hundred_and_one_line
 }
 
 #[test]
-fn log_without_a_destination_builds_no_line() {
+fn log_without_a_destination_refuses_nothing() {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Duration::ZERO));
     let off = AuditSettings::default();
     let log = AuditLog::new(&off, key(KEY), clock, AuditMetrics::default());
     assert!(log.open().unwrap().is_none());
-    log.record(|_| panic!("a line"));
-    assert_eq!(log.admit(), Ok(()));
+    log.on_event(&Event::Stopped);
+    assert!(log.admit().is_ok());
+}
+
+#[test]
+fn login_without_an_iam_is_of_an_unknown_domain_and_one_without_an_end_is_unknown() {
+    let (request, iam, session) = (request(), Arc::from("corp"), new_session());
+    let refused = GatewayError::Refused(Refusal::InvalidCredentials);
+    let account = key(KEY).account(ALICE).to_string();
+    for (iam, end, expected) in [
+        (
+            Some(&iam),
+            LoginEnd::Decided(Ok(&session)),
+            ["success", "", "corp", "alice"],
+        ),
+        (
+            Some(&iam),
+            LoginEnd::Withdrawn(&session),
+            ["failed", "audit_log_unwritable", "corp", "alice"],
+        ),
+        (
+            Some(&iam),
+            LoginEnd::Decided(Err(&refused)),
+            ["refused", "invalid_credentials", "corp", ""],
+        ),
+        (
+            None,
+            LoginEnd::Decided(Err(&refused)),
+            ["refused", "unknown_domain", "", ""],
+        ),
+        (
+            Some(&iam),
+            LoginEnd::Unknown,
+            ["unknown", "client_disconnected", "", ""],
+        ),
+    ] {
+        let line = line_of(&login(&request, iam, end), &ids());
+        let shown = ["outcome", "reason", "iam", "subject"];
+        let shown = shown.map(|member| line[member].as_str().unwrap_or_default());
+        assert_eq!(shown, expected);
+        assert_eq!(line["account"], *account);
+        assert_eq!(line["request_id"], request.id.as_str());
+        assert_eq!(line.get("session").is_some(), !shown[3].is_empty());
+    }
+}
+
+#[test]
+fn logout_whose_client_does_not_wait_has_a_line_with_its_session() {
+    let logged_out = LoggedOut {
+        session_id: session_id(),
+        sub: "alice".to_owned(),
+        iam: "corp".into(),
+    };
+    let event = Event::Logout {
+        request: &request(),
+        session: Some(&logged_out),
+        result: None,
+    };
+    let line = line_of(&event, &ids());
+    assert_eq!(line["outcome"], "unknown");
+    assert_eq!(line["reason"], "client_disconnected");
+    assert_eq!(line["subject"], "alice");
 }

@@ -7,7 +7,6 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use iam_adapters::permission_source::PermissionSource;
-use iam_adapters::trace::Context;
 use iam_adapters::{
     ClientContext, Credentials, IamAdapter, IamError, Scope, UpstreamSession, abandoned,
 };
@@ -21,6 +20,7 @@ use crate::config::{IamOptions, IamSection, InvalidSettings, Settings};
 use crate::gateway::Gateway;
 use crate::gateway::iams::Iam;
 use crate::gateway::keys::{KeyWarning, Keys};
+use crate::gateway::request::RequestContext;
 use crate::gateway::session::open_from;
 use crate::health::{Reason, ReasonCode};
 use crate::startup::{self, Parts, ServerCertificate};
@@ -231,8 +231,8 @@ async fn run_session(
     out: &mut dyn Write,
 ) -> io::Result<Result<(), String>> {
     let failed = |call: &str, error| format!("{call:<14}{:#}", anyhow::Error::from(error));
-    let attempt = gateway.log_in(credentials, &ClientContext::default()).await;
-    let session = match attempt.result {
+    let request = &RequestContext::default();
+    let session = match gateway.log_in(request, credentials).await {
         Ok(session) => session,
         Err(error) => return Ok(Err(failed("login", error))),
     };
@@ -245,9 +245,7 @@ async fn run_session(
         session.session_id.to_string(),
         session.session_token.expose_secret(),
     );
-    let everything = gateway
-        .exchange(&id, token, Scope::EMPTY, "check", Context::new(), |_| ())
-        .await;
+    let everything = gateway.exchange(request, &id, token, Scope::EMPTY).await;
     match everything {
         Ok(exchanged) => writeln!(
             out,
@@ -260,7 +258,8 @@ async fn run_session(
         .iams()
         .iter()
         .zip(settings.iams.iter().zip(&parts.iams));
-    let iam = iams.find(|(iam, _)| Some(iam.name()) == attempt.iam.as_deref());
+    let of_login = gateway.iams().for_login(credentials.email());
+    let iam = iams.find(|(iam, _)| Some(iam.name()) == of_login.map(Iam::name));
     let source = parts.permission_source.as_ref().map(|source| source.get());
     let source = source.as_deref();
     let explained = match (iam, upstream_session(&parts.keys, token)) {
@@ -270,7 +269,7 @@ async fn run_session(
         }
         _ => None,
     };
-    match gateway.log_out(&id, token, drop).await {
+    match gateway.log_out(request, &id, token).await {
         Ok(()) => writeln!(out, "  logout        ok")?,
         Err(error) => return Ok(Err(failed("logout", error))),
     }

@@ -4,19 +4,19 @@ use std::borrow::Cow;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use iam_adapters::logout_token::{self, InvalidLogoutToken};
 use iam_adapters::{AllowedScopes, Clock, IamAdapter, LogoutTokens, Moment};
 
+use super::Random;
 use super::account::normalized_domain;
 use super::error::GatewayError;
-use super::introspection_cache::{CacheUsage, Caches, Freshness, IntrospectionCache, Source};
+use super::event::Subscribers;
+use super::introspection_cache::{CacheUsage, Caches, Freshness, IntrospectionCache};
 use super::login_limiter::Rate;
 use super::revocations::Revocations;
 use super::upstream_logouts::UpstreamLogouts;
-use super::{Observer, Random};
 
 /// Logout tokens of one IAM in a second: more are not kept to recognise a replay.
 const LOGOUT_TOKENS_PER_SECOND: NonZeroU32 = NonZeroU32::MIN.saturating_add(179);
@@ -69,8 +69,6 @@ pub struct Iam {
     logout_tokens: Option<LogoutTokens>,
     /// Of its logout tokens: for a second, and for the lifetime of their revocations.
     logout_token_rates: [Rate; 2],
-    /// By [`Source`], in the order of [`Source::ALL`].
-    exchanges: [AtomicU64; Source::ALL.len()],
 }
 
 impl Iam {
@@ -96,19 +94,6 @@ impl Iam {
     #[must_use]
     pub const fn upstream_logouts(&self) -> &Arc<UpstreamLogouts> {
         &self.upstream_logouts
-    }
-
-    /// The number of exchanges with data of each source.
-    pub fn exchanges(&self) -> impl Iterator<Item = (Source, u64)> {
-        let counts = self.exchanges.iter();
-        let counts = counts.map(|count| count.load(Ordering::Relaxed));
-        Source::ALL.into_iter().zip(counts)
-    }
-
-    pub(super) fn count_exchange(&self, source: Source) {
-        if let Some(count) = self.exchanges.get(source as usize) {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
     }
 
     /// The `sub` of the IAM's subject.
@@ -158,7 +143,7 @@ pub(super) struct Common<'c> {
     pub(super) clock: &'c Arc<dyn Clock>,
     pub(super) random: &'c Arc<dyn Random>,
     pub(super) revocations: &'c Arc<Revocations>,
-    pub(super) observer: &'c Arc<dyn Observer>,
+    pub(super) subscribers: &'c Subscribers,
     /// The bound of the caches, in bytes.
     pub(super) cache_bytes: u64,
 }
@@ -197,7 +182,7 @@ impl Iams {
                 Arc::clone(clock),
                 Arc::clone(common.random),
                 Arc::clone(revocations),
-                Arc::clone(common.observer),
+                common.subscribers.clone(),
             );
             Iam {
                 name,
@@ -211,7 +196,6 @@ impl Iams {
                     Rate::new(LOGOUT_TOKENS_PER_SECOND),
                     Rate::within(share, policy.session_max_lifetime),
                 ],
-                exchanges: Default::default(),
                 adapter,
                 policy,
             }

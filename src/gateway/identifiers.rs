@@ -118,6 +118,10 @@ impl fmt::Debug for IdentifierKey {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
+    use iam_adapters::ClientAddress;
+
     use super::*;
 
     #[derive(Debug)]
@@ -149,6 +153,25 @@ mod tests {
         let (one, other) = (one.entries(), other.entries());
         assert_ne!(one.id(), other.id());
         assert_ne!(one.tag(b"entry"), other.tag(b"entry"));
+    }
+
+    #[test]
+    fn identifier_is_the_same_for_each_spelling_and_for_each_address_of_a_network() {
+        let key = IdentifierKey::new(&[1; 32]);
+        let alice = key.account("alice@example.test");
+        for spelling in ["ALICE@example.test", " álice@EXAMPLE.test"] {
+            assert_eq!(key.account(spelling), alice, "{spelling}");
+        }
+        assert_ne!(key.account("bob@example.test"), alice);
+        let network = |address: &str| {
+            let address = ClientAddress::from(address.parse::<IpAddr>().unwrap());
+            key.network(address.network())
+        };
+        assert_eq!(network("2001:db8:1:2::3"), network("2001:db8:1:2::4"));
+        assert_ne!(network("192.0.2.1"), network("192.0.2.2"));
+        let session = SessionId::parse("b5TFtQhzVWRmHlY4g7NGLA").unwrap();
+        let text = session.to_string();
+        assert!(!key.session(session).to_string().contains(&text));
     }
 
     #[test]

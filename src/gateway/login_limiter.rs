@@ -24,14 +24,13 @@ mod rate;
 mod sharing;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use iam_adapters::{ClientAddress, Clock, Network};
 
-use super::Observer;
 use super::error::GatewayError;
+use super::event::{Event, Subscribers};
 use super::identifiers::{Identifier, IdentifierKey};
 use counts::{Counts, Quota, Settlement};
 use known_networks::KnownNetworks;
@@ -146,8 +145,7 @@ pub struct LoginRateLimiter {
     rows: Counts,
     addresses: Counts,
     known_networks: KnownNetworks,
-    untracked: AtomicU64,
-    observer: Arc<dyn Observer>,
+    subscribers: Subscribers,
 }
 
 impl LoginRateLimiter {
@@ -157,7 +155,7 @@ impl LoginRateLimiter {
         limits: Limits,
         clock: Arc<dyn Clock>,
         key: Arc<IdentifierKey>,
-        observer: Arc<dyn Observer>,
+        subscribers: Subscribers,
     ) -> Self {
         let site = Bound {
             most: limits.address.most.saturating_mul(SITE_FACTOR),
@@ -176,8 +174,7 @@ impl LoginRateLimiter {
             rows: Counts::default(),
             addresses: Counts::default(),
             known_networks: KnownNetworks::default(),
-            untracked: AtomicU64::new(0),
-            observer,
+            subscribers,
         }
     }
 
@@ -235,10 +232,9 @@ impl LoginRateLimiter {
         account
     }
 
-    /// The number of attempts that were not counted, because a table was full.
-    #[must_use]
-    pub fn untracked(&self) -> u64 {
-        self.untracked.load(Ordering::Relaxed)
+    /// An attempt was not counted, because a table was full.
+    fn emit_untracked(&self) {
+        self.subscribers.emit(&Event::UntrackedLogin);
     }
 
     /// Whether a login need not fit into the limit of its address: another client of the address must

@@ -160,14 +160,14 @@ impl fmt::Debug for SealedSession<'_> {
 }
 
 /// A session whose id and token match.
-pub(super) struct OpenedSession<'b> {
+pub(super) struct OpenedSession<'g, 'b> {
     pub(super) session: SealedSession<'b>,
-    pub(super) iam: &'b Iam,
+    pub(super) iam: &'g Iam,
     pub(super) id: SessionId,
     key: Arc<RevocationKey>,
 }
 
-impl OpenedSession<'_> {
+impl OpenedSession<'_, '_> {
     /// The names under which it may be revoked.
     pub(super) fn names(&self) -> SessionNames<'_> {
         SessionNames::new(&self.key, self.id, &self.session)
@@ -231,12 +231,12 @@ impl SessionTokens {
     ///
     /// [`GatewayError::InvalidSession`], or [`GatewayError::Internal`] if the key may be one that this
     /// replica could not read.
-    pub(super) fn open<'b>(
-        &'b self,
+    pub(super) fn open<'g, 'b>(
+        &'g self,
         session_id: &str,
         session_token: &str,
         buffer: &'b mut Zeroizing<Vec<u8>>,
-    ) -> Result<OpenedSession<'b>, GatewayError> {
+    ) -> Result<OpenedSession<'g, 'b>, GatewayError> {
         let (session, key) = open_from(&self.keys.sealing, session_token, buffer)
             .inspect_err(|error| self.simulate_opening(error, session_id, session_token))?;
         let (id, iam) = self

@@ -52,6 +52,17 @@ pub enum RevokedSessions {
 }
 
 impl RevokedSessions {
+    /// The member of an operator's request that selects them.
+    #[must_use]
+    pub const fn selector(&self) -> &'static str {
+        match self {
+            Self::One(_) => "session_id",
+            Self::OfSubject { .. } => "subject",
+            Self::OfIam { iam: Some(_), .. } => "iam",
+            Self::OfIam { iam: None, .. } => "all",
+        }
+    }
+
     /// Whether the time until which sessions are revoked is that of the end of the call.
     const fn is_until_return(&self) -> bool {
         match self {

@@ -17,10 +17,11 @@ use std::time::Duration;
 
 use iam_adapters::{Clock, IamAdapter, IamError, Misconfiguration, Moment, UpstreamSession};
 
+use super::Random;
+use super::event::{Event, Subscribers};
 use super::revocations::{Name, Revocation, Revocations};
 use super::session::SessionId;
 use super::single_flight::{Admission, SingleFlight};
-use super::{Observer, Random};
 
 /// The maximum number of unfinished logouts. A session token has at most 8 KiB, so they take at most
 /// 70 MB; with the refresh tokens of Keycloak about 15 MB.
@@ -83,12 +84,11 @@ impl Outcome {
 
 /// The number of logouts with each outcome since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Outcomes([u64; Outcome::ALL.len()]);
+struct Outcomes([u64; Outcome::ALL.len()]);
 
 impl Outcomes {
     /// The number with this outcome.
-    #[must_use]
-    pub fn of(&self, outcome: Outcome) -> u64 {
+    fn of(&self, outcome: Outcome) -> u64 {
         self.0.get(outcome as usize).copied().unwrap_or_default()
     }
 
@@ -129,7 +129,7 @@ impl UpstreamLogouts {
         clock: Arc<dyn Clock>,
         random: Arc<dyn Random>,
         revocations: Arc<Revocations>,
-        observer: Arc<dyn Observer>,
+        subscribers: Subscribers,
     ) -> Self {
         Self {
             iam,
@@ -137,7 +137,7 @@ impl UpstreamLogouts {
             random,
             revocations,
             calls: SingleFlight::default(),
-            unfinished: Mutex::new(UnfinishedLogouts::new(name, observer)),
+            unfinished: Mutex::new(UnfinishedLogouts::new(name, subscribers)),
         }
     }
 
@@ -227,10 +227,10 @@ impl UpstreamLogouts {
         self.unfinished().by_age.len()
     }
 
-    /// What became of the logouts that failed.
-    #[must_use]
-    pub fn outcomes(&self) -> Outcomes {
-        self.unfinished().outcomes
+    /// The number of logouts with each outcome.
+    #[cfg(test)]
+    pub(super) fn outcomes(&self) -> [u64; Outcome::ALL.len()] {
+        self.unfinished().outcomes.0
     }
 
     /// The unfinished logouts, if one of them has waited for longer than 30 s.
@@ -316,7 +316,7 @@ impl FaultEffect {
 struct UnfinishedLogouts {
     /// The IAM's name, for the log.
     iam: Arc<str>,
-    observer: Arc<dyn Observer>,
+    subscribers: Subscribers,
     /// By their numbers, which increase with time.
     by_age: BTreeMap<u64, Entry>,
     numbers: HashMap<Name, u64>,
@@ -346,10 +346,10 @@ struct Pause {
 }
 
 impl UnfinishedLogouts {
-    fn new(iam: Arc<str>, observer: Arc<dyn Observer>) -> Self {
+    fn new(iam: Arc<str>, subscribers: Subscribers) -> Self {
         Self {
             iam,
-            observer,
+            subscribers,
             by_age: BTreeMap::new(),
             numbers: HashMap::new(),
             next_number: 0,
@@ -458,7 +458,11 @@ impl UnfinishedLogouts {
     /// Counts and reports a logout that is no longer repeated.
     fn end(&mut self, session_id: SessionId, outcome: Outcome) {
         self.outcomes.count(outcome);
-        self.observer.logout_ended(&self.iam, session_id, outcome);
+        self.subscribers.emit(&Event::UpstreamLogout {
+            iam: &self.iam,
+            session_id,
+            outcome,
+        });
     }
 
     fn remove_expired(&mut self, now: Moment) {

@@ -1,24 +1,40 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iam_adapters::clock::ManualClock;
+use iam_adapters::resilient::Observer;
 use iam_adapters::{IamAdapter as _, Misconfiguration, Replaceable, ResilientAdapter};
 
 use super::*;
 use crate::config::sample::{Sample, registry};
-use crate::telemetry::metrics::Metrics;
+use crate::gateway::event::Subscribers;
+use crate::gateway::request::RequestContext;
 
-fn iam_health(name: &str, clock: &Arc<ManualClock>) -> Arc<IamHealth> {
-    let calls = Metrics::default().iam.of(name);
+/// The health of a replica with these IAMs.
+fn replica(clock: &Arc<ManualClock>, iams: &[&str]) -> Arc<Health> {
     let clock = Arc::<ManualClock>::clone(clock);
-    Arc::new(IamHealth::new(name.into(), clock, calls))
+    Arc::new(Health::new(clock, iams, Lifecycle::default()))
 }
 
-/// The health of a replica with one IAM, and of that IAM.
-fn one_iam(clock: &Arc<ManualClock>) -> (Health, Arc<IamHealth>) {
-    let iam = iam_health("iam", clock);
-    let iams = vec![Arc::clone(&iam)];
-    let clock = Arc::<ManualClock>::clone(clock);
-    (Health::new(clock, iams, Lifecycle::default()), iam)
+/// Hands what an adapter observes to the health of its replica.
+fn observer(health: &Arc<Health>, iam: &str) -> Arc<dyn Observer> {
+    let health: Arc<dyn Subscriber> = Arc::<Health>::clone(health);
+    Subscribers::new([health]).of_iam(iam.into())
+}
+
+/// The health of a replica with one IAM, and the observer of that IAM.
+fn one_iam(clock: &Arc<ManualClock>) -> (Arc<Health>, Arc<dyn Observer>) {
+    let health = replica(clock, &["iam"]);
+    let observer = observer(&health, "iam");
+    (health, observer)
+}
+
+/// An access token is issued with stale data of this IAM.
+fn serve_stale(health: &Health, iam: &str) {
+    health.on_event(&Event::Exchange {
+        request: &RequestContext::default(),
+        iam: Some(&iam.into()),
+        result: Ok(Source::Stale),
+    });
 }
 
 fn after(results: &[Result<(), IamError>]) -> Report {
@@ -62,10 +78,9 @@ fn replica_is_not_ready_before_the_first_probe() {
 async fn first_probe_that_hangs_makes_the_replica_degraded_at_its_deadline() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
-    let (health, iam_state) = one_iam(&clock);
+    let (health, observer) = one_iam(&clock);
     let settings = crate::config::load(None, &BTreeMap::new(), &registry()).unwrap();
     let limits = settings.upstream.limits();
-    let observer: Arc<dyn Observer> = iam_state;
     let iam = Arc::new(ResilientAdapter::new(
         &"iam".into(),
         Replaceable::shared(Arc::new(Sample)),
@@ -183,7 +198,7 @@ fn another_problem_does_not_change_not_ready() {
     let wrong = misconfigured(Misconfiguration::ClientSecret);
     iam.called(Operation::Probe, wrong.as_ref().copied(), Duration::ZERO);
     iam.circuit(Operation::Login, Circuit::Open);
-    health.serves_stale("iam");
+    serve_stale(&health, "iam");
     let report = health.report(clock.now());
     assert_eq!(report.readiness, Readiness::NotReady);
     assert_eq!(report.reasons.len(), 3);
@@ -260,7 +275,7 @@ fn outage_is_logged_once_at_its_start_and_once_at_its_end() {
     let lines = logged(|| {
         iam.circuit(Operation::Introspection, Circuit::Open);
         for _ in 0..1_000 {
-            health.serves_stale("iam");
+            serve_stale(&health, "iam");
             clock.advance(Duration::from_secs(3));
             // A single success does not end it.
             iam.called(Operation::Introspection, Ok(()), Duration::ZERO);
@@ -357,13 +372,11 @@ fn replica_is_not_ready_only_if_no_iam_is_and_each_reason_names_its_iam() {
         ),
     ] {
         let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-        let iams = ["one", "other"].map(|name| iam_health(name, &clock));
-        let time = Arc::<ManualClock>::clone(&clock);
-        let health = Health::new(time, iams.to_vec(), Lifecycle::default());
-        for (iam, result) in iams.iter().zip([one, other]) {
+        let health = replica(&clock, &["one", "other"]);
+        for (iam, result) in ["one", "other"].into_iter().zip([one, other]) {
             if let Some(result) = &result {
                 let result = result.as_ref().copied();
-                iam.called(Operation::Probe, result, Duration::ZERO);
+                observer(&health, iam).called(Operation::Probe, result, Duration::ZERO);
             }
         }
         let report = health.report(clock.now());
@@ -377,13 +390,11 @@ fn replica_is_not_ready_only_if_no_iam_is_and_each_reason_names_its_iam() {
 #[test]
 fn stale_data_is_a_reason_of_its_iam_alone() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let iams = ["one", "other"].map(|name| iam_health(name, &clock));
-    let time = Arc::<ManualClock>::clone(&clock);
-    let health = Health::new(time, iams.to_vec(), Lifecycle::default());
-    for iam in &iams {
-        iam.called(Operation::Probe, Ok(()), Duration::ZERO);
+    let health = replica(&clock, &["one", "other"]);
+    for iam in ["one", "other"] {
+        observer(&health, iam).called(Operation::Probe, Ok(()), Duration::ZERO);
     }
-    health.serves_stale("other");
+    serve_stale(&health, "other");
     let report = health.report(clock.now());
     let [reason] = &report.reasons[..] else {
         panic!("one reason, not {:?}", report.reasons);

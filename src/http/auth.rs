@@ -1,27 +1,23 @@
 //! The endpoints login, token and logout: request and response bodies, and the handlers.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use actix_web::http::header;
 use actix_web::web::{Data, Payload};
-use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
-use iam_adapters::trace::Context;
+use actix_web::{HttpRequest, HttpResponse};
 use iam_adapters::types::{EMAIL_MAX, PASSWORD_MAX};
-use iam_adapters::{ClientContext, Credentials, InvalidCredentials, Scope};
+use iam_adapters::{Credentials, InvalidCredentials, Scope};
 use jiff::Timestamp;
 use jiff::tz::Offset;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
 use crate::gateway::error::GatewayError;
-use crate::gateway::introspection_cache::Source;
 use crate::gateway::session::TOKEN_BYTES_MAX;
 
 use super::AppState;
-use super::audited::{self, Origin};
 use super::body::{self, Presence, RequestBody, no_store};
-use super::middleware::{RequestId, RequestLog, warn_of_untrusted_proxy};
+use super::middleware::{request_context, warn_of_untrusted_proxy};
 use super::problem::{InvalidRequest, Operation, Problem};
 
 /// Session ids have 22 characters. The contract allows up to this many.
@@ -148,42 +144,27 @@ pub(super) async fn log_in(
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
     let body = body::read(&request, payload, &app_state).await?;
-    let (audit, origin) = (&*app_state.audit, Origin::of(&request));
+    let context = &request_context(&request);
+    let gateway = &app_state.gateway;
+    let failed = |error| app_state.failed(Operation::Login, error);
     // After the body has been read: its connection can serve the next request.
-    audit.admit()?;
+    let audit_gate = app_state.audit.admit()?;
     let credentials = credentials(&body);
     let email = credentials.as_ref().ok().map(Credentials::email);
-    if let Err(error) = app_state.gateway.admit_login(origin.address, email) {
+    if let Err(error) = gateway.admit_login(context, email) {
         warn_of_untrusted_proxy(&app_state, &request);
-        audited::refused_login(audit, origin, &error).await?;
-        return Err(app_state.failed_login(error, None));
+        audit_gate.written().await?;
+        return Err(failed(error));
     }
     let credentials = credentials?;
-    let client = ClientContext {
-        address: origin.address,
-        request_id: origin.id.as_str().to_owned(),
-    };
-    let mut line = audited::Login::begin(audit, origin, credentials.email());
-    let attempt = app_state.gateway.log_in(&credentials, &client).await;
-    let recorded = line.record(&attempt).await;
-    with_log(&request, |log| {
-        log.account = Some(attempt.account);
-        log.iam.clone_from(&attempt.iam);
-    });
-    if let Err(unwritable) = recorded {
-        if let Ok(session) = &attempt.result {
-            line.withdraw(&attempt);
-            let id = session.session_id.to_string();
-            let token = session.session_token.expose_secret();
-            // If the IAM fails, the gateway repeats it.
-            let _ = app_state.gateway.log_out(&id, token, drop).await;
+    let session = gateway.log_in(context, &credentials).await;
+    if let Err(unwritable) = audit_gate.written().await {
+        if let Ok(session) = &session {
+            gateway.withdraw_login(context, &credentials, session).await;
         }
         return Err(unwritable.into());
     }
-    let session = attempt
-        .result
-        .map_err(|error| app_state.failed_login(error, attempt.iam.as_deref()))?;
-    with_log(&request, |log| log.subject = Some(session.sub));
+    let session = session.map_err(failed)?;
     Ok(json(&SessionResponse {
         session_id: &session.session_id.to_string(),
         session_token: session.session_token.expose_secret(),
@@ -205,26 +186,15 @@ pub(super) async fn exchange(
         return Err(Problem::UnsupportedGrantType);
     }
     let scope = Scope::parse(&exchange.scope).map_err(Problem::InvalidScope)?;
-    let (id, trace) = with_log(&request, |log| (log.id, log.trace.clone()))
-        .unwrap_or_else(|| (RequestId::new(), Context::new()));
-    let mut iam = None;
-    let exchanged = app_state
-        .gateway
+    let exchanged = (app_state.gateway)
         .exchange(
+            &request_context(&request),
             &exchange.session_id,
             &exchange.session_token,
             scope,
-            id.as_str(),
-            trace,
-            |name| iam = Some(Arc::clone(name)),
         )
-        .await;
-    let source = exchanged.as_ref().ok().map(|exchanged| exchanged.source);
-    if let (Some(iam), Some(Source::Stale)) = (&iam, source) {
-        app_state.health.serves_stale(iam);
-    }
-    with_log(&request, |log| (log.iam, log.source) = (iam, source));
-    let exchanged = exchanged.map_err(|error| app_state.failed(Operation::Token, error))?;
+        .await
+        .map_err(|error| app_state.failed(Operation::Token, error))?;
     let response = TokenResponse {
         access_token: exchanged.token.expose(),
         scope: &exchanged.scope,
@@ -242,25 +212,15 @@ pub(super) async fn log_out(
     let body = body::read(&request, payload, &app_state).await?;
     let logout: LogoutRequest<'_> = body::parse(&body)?;
     check_lengths(&logout.session_id, &logout.session_token)?;
-    let mut line = audited::Logout::begin(&app_state.audit, Origin::of(&request));
-    let ended = app_state
-        .gateway
-        .log_out(&logout.session_id, &logout.session_token, |session| {
-            with_log(&request, |log| log.iam = Some(Arc::clone(&session.iam)));
-            line.opened(session);
-        })
-        .await;
-    line.ended(&ended);
-    ended.map_err(|error| app_state.failed(Operation::Logout, error))?;
+    (app_state.gateway)
+        .log_out(
+            &request_context(&request),
+            &logout.session_id,
+            &logout.session_token,
+        )
+        .await
+        .map_err(|error| app_state.failed(Operation::Logout, error))?;
     Ok(json(&LogoutResponse { status: "Ok" }))
-}
-
-/// Reads or changes the fields of the request's log line.
-pub(super) fn with_log<T>(
-    request: &HttpRequest,
-    access: impl FnOnce(&mut RequestLog) -> T,
-) -> Option<T> {
-    request.extensions_mut().get_mut::<RequestLog>().map(access)
 }
 
 /// Why credentials are invalid, for the client.
@@ -312,16 +272,6 @@ fn json_response(json: Vec<u8>) -> HttpResponse {
 }
 
 impl AppState {
-    /// The problem of a login that failed, at the IAM with this name if one was chosen. Counts logins that
-    /// a limit refused.
-    fn failed_login(&self, error: GatewayError, iam: Option<&str>) -> Problem {
-        if let GatewayError::TooManyLogins { limit, .. } = &error {
-            let iam = self.gateway.iams().attributed(iam);
-            self.metrics.throttled(*limit, iam);
-        }
-        self.failed(Operation::Login, error)
-    }
-
     /// The problem of an operation that failed.
     pub(super) fn failed(&self, operation: Operation, error: GatewayError) -> Problem {
         Problem::Gateway {

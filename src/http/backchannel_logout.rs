@@ -5,18 +5,12 @@ use std::borrow::Cow;
 
 use actix_web::web::{Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
-use iam_adapters::logout_token::Ended;
 use url::form_urlencoded;
 
 use super::AppState;
-use super::audited::Origin;
-use super::auth::with_log;
 use super::body::{self, no_store};
+use super::middleware::request_context;
 use super::problem::{InvalidRequest, Operation, Problem};
-use crate::audit::{Decision, Event};
-use crate::gateway::error::GatewayError;
-use crate::gateway::{EndedByIam, ReceivedLogoutToken};
-use crate::telemetry::metrics::LogoutTokenOutcome;
 
 const LOGOUT_TOKEN: &str = "logout_token";
 
@@ -26,51 +20,12 @@ pub(super) async fn receive(
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
-    let origin = Origin::of(&request);
-    let sender = origin.address;
-    let audit = |decision, accepted: Option<(&str, &EndedByIam)>| {
-        app_state.audit.record(|ids| Event::LogoutToken {
-            decision,
-            request: origin.request(ids),
-            iam: accepted.map(|(iam, _)| iam.to_owned()),
-            ended: accepted.map(|(_, by_iam)| match by_iam.ended {
-                Ended::Session(_) => "session",
-                Ended::AllOf(_) => "subject",
-            }),
-            subject: accepted.and_then(|(_, by_iam)| by_iam.sub.clone()),
-        });
-    };
-    let count = |outcome, iam| {
-        let iam = app_state.gateway.iams().attributed(iam);
-        app_state.metrics.logout_token(outcome, iam);
-    };
-    let now = app_state.gateway.now();
-    if let Some(seconds) =
-        sender.and_then(|sender| app_state.logout_token_limiter.retry_after(sender, now))
-    {
-        count(LogoutTokenOutcome::TurnedAway, None);
-        audit(Decision::refused("too_many_invalid"), None);
-        return Err(Problem::InvalidLogoutTokens(seconds));
-    }
+    let (gateway, context) = (&app_state.gateway, &request_context(&request));
+    (gateway.admit_logout_token(context)).map_err(Problem::InvalidLogoutTokens)?;
     let body = body::read_form(&request, payload, &app_state).await?;
     let token = logout_token(&body).map_err(Problem::InvalidRequest)?;
-    let ReceivedLogoutToken { iam, result } = app_state.gateway.receive_logout_token(&token).await;
-    with_log(&request, |log| log.iam.clone_from(&iam));
-    let iam = iam.as_deref();
-    audit(Decision::of(&result), iam.zip(result.as_ref().ok()));
-    if let Some(outcome) = LogoutTokenOutcome::of(&result) {
-        count(outcome, iam);
-    }
-    if let Some(sender) = sender {
-        match &result {
-            Ok(_) => app_state.logout_token_limiter.record_valid(sender, now),
-            Err(GatewayError::InvalidLogoutToken(_)) => {
-                app_state.logout_token_limiter.record_invalid(sender, now);
-            }
-            Err(_) => {}
-        }
-    }
-    result.map_err(|error| app_state.failed(Operation::BackchannelLogout, error))?;
+    (gateway.receive_logout_token(context, &token).await)
+        .map_err(|error| app_state.failed(Operation::BackchannelLogout, error))?;
     let mut response = HttpResponse::Ok();
     no_store(&mut response);
     Ok(response.finish())

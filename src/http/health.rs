@@ -119,21 +119,11 @@ pub(super) async fn metrics(app_state: Data<AppState>, request: HttpRequest) -> 
     app_state.metrics.files_unreadable(files.is_some());
     app_state
         .metrics
-        .untracked(app_state.gateway.untracked_logins());
-    app_state
-        .metrics
         .replicas()
         .take(app_state.gateway.session_revoker().revocations());
     for iam in app_state.gateway.iams().iter() {
-        app_state
-            .metrics
-            .logouts(iam.name(), iam.upstream_logouts());
-        for (source, exchanges) in iam.exchanges() {
-            app_state
-                .metrics
-                .iam
-                .exchanges(iam.name(), source, exchanges);
-        }
+        let unfinished = iam.upstream_logouts().unfinished_count();
+        (app_state.metrics.iam).unfinished_logouts(iam.name(), unfinished);
     }
     let accept = request.headers().get(header::ACCEPT);
     let accept = accept.and_then(|accept| accept.to_str().ok());

@@ -1,9 +1,8 @@
 //! The middleware around every request: its id and the address of its client, panics, the form of
 //! problem responses, one log line and the metrics.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::fmt;
-use std::hash::{BuildHasher as _, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Once};
@@ -16,8 +15,6 @@ use actix_web::http::{ConnectionType, StatusCode};
 use actix_web::middleware::Next;
 use actix_web::web::Data;
 use actix_web::{Error, HttpMessage, HttpRequest, HttpResponse, ResponseError};
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
 use iam_adapters::ClientAddress;
@@ -26,8 +23,9 @@ use opentelemetry::Context;
 use opentelemetry::trace::{FutureExt as _, TraceContextExt as _};
 use tracing::{Instrument as _, Span, field};
 
-use crate::gateway::identifiers::Identifier;
+use crate::gateway::event::{Event, LoginEnd, Subscriber};
 use crate::gateway::introspection_cache::Source;
+use crate::gateway::request::{RequestContext, RequestId};
 use crate::server::{Hooks, Refusal, ShedReason};
 use crate::telemetry::metrics::{Outcome, Route};
 
@@ -35,35 +33,40 @@ use super::AppState;
 use super::problem::{InvalidRequest, Problem};
 use super::trace;
 
-/// What a handler can read of its request, and what it adds to the log line.
+/// Keeps what the events of a request contain for its log line.
 #[derive(Debug)]
-pub(super) struct RequestLog {
-    /// The id of the request.
-    pub(super) id: RequestId,
-    /// The address of the client.
-    pub(super) client: Option<ClientAddress>,
-    /// The name of the IAM of a login, a session or a logout token.
-    pub(super) iam: Option<Arc<str>>,
-    /// The source of the data that an exchange used.
-    pub(super) source: Option<Source>,
-    /// The account that a login names, whether it succeeds or not.
-    pub(super) account: Option<Identifier>,
-    /// The user that logged in, as in `sub` of the access tokens.
-    pub(super) subject: Option<String>,
-    /// The trace of the request.
-    pub(super) trace: Context,
-}
+pub struct RequestLog;
 
-impl RequestLog {
-    fn of(context: &RequestContext) -> Self {
-        Self {
-            id: context.id,
-            client: context.client,
-            iam: None,
-            source: None,
-            account: None,
-            subject: None,
-            trace: context.trace.clone(),
+impl Subscriber for RequestLog {
+    fn on_event(&self, event: &Event<'_>) {
+        match *event {
+            Event::Login {
+                request,
+                account,
+                iam,
+                end,
+            } => {
+                let mut fields = request.log_fields();
+                fields.account = account.map(|(_, account)| account);
+                fields.iam = iam.cloned();
+                fields.subject = match end {
+                    LoginEnd::Decided(Ok(session)) => Some(session.sub.clone()),
+                    _ => None,
+                };
+            }
+            Event::Exchange {
+                request,
+                iam,
+                result,
+            } => {
+                let mut fields = request.log_fields();
+                (fields.iam, fields.source) = (iam.cloned(), result.ok());
+            }
+            Event::Logout {
+                request, session, ..
+            } => request.log_fields().iam = session.map(|session| Arc::clone(&session.iam)),
+            Event::LogoutToken { request, iam, .. } => request.log_fields().iam = iam.cloned(),
+            _ => {}
         }
     }
 }
@@ -83,39 +86,41 @@ pub async fn handle_request(
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let began = Instant::now();
     let route = route(&request);
-    let context = RequestContext {
+    let context = Arc::new(RequestContext::new(
+        id_of(request.headers()),
+        client_address(&app_state, request.request()),
+        begin_trace(&app_state, request.request(), route),
+    ));
+    request.extensions_mut().insert(Arc::clone(&context));
+    let in_progress = InProgress {
         began,
-        id: RequestId::of(request.headers()),
         route,
         is_routine: route == Route::Management && !request.path().starts_with("/admin/"),
-        client: client_address(&app_state, request.request()),
-        trace: begin_trace(&app_state, request.request(), route),
+        context,
     };
-    request.extensions_mut().insert(RequestLog::of(&context));
-    if app_state.lifecycle.is_draining() && context.route.is_operation() {
+    if app_state.lifecycle.is_draining() && route.is_operation() {
         app_state.metrics.shed().draining.inc();
-        let response = context.problem_response(&app_state, &Problem::Draining, None);
+        let response = in_progress.problem_response(&app_state, &Problem::Draining);
         return Ok(request.into_response(response));
     }
     // From here on the inner services own the request. In a panic it is lost with them.
-    let handled = next.call(request).instrument(context.span());
-    let handled = match context.handler_trace(&app_state) {
+    let handled = next.call(request).instrument(in_progress.span());
+    let handled = match in_progress.handler_trace(&app_state) {
         Some(trace) => Either::Left(handled.with_context(trace)),
         None => Either::Right(handled),
     };
     let Ok(Ok(response)) = AssertUnwindSafe(handled).catch_unwind().await else {
-        let response = context.problem_response(&app_state, &Problem::Panic, None);
+        let response = in_progress.problem_response(&app_state, &Problem::Panic);
         return Err(PanicError(RefCell::new(Some(response))).into());
     };
-    let log = response.request().extensions_mut().remove::<RequestLog>();
     let problem = response.response().error();
     if let Some(problem) = problem.and_then(Error::as_error::<Problem>) {
-        let problem_response = context.problem_response(&app_state, problem, log.as_ref());
+        let problem_response = in_progress.problem_response(&app_state, problem);
         return Ok(response.into_response(problem_response));
     }
-    context.finish(&app_state, response.status(), None, log.as_ref());
+    in_progress.finish(&app_state, response.status(), None);
     let mut response = response.map_into_boxed_body();
-    context.complete(&app_state, response.response_mut());
+    in_progress.complete(&app_state, response.response_mut());
     Ok(response)
 }
 
@@ -156,13 +161,16 @@ impl Hooks for AppState {
 
     /// Logged and counted like the response to a request.
     fn refusal(&self, peer: Option<SocketAddr>, refusal: Refusal) -> HttpResponse {
-        let context = RequestContext {
+        let client = peer.map(|peer| peer.ip().into());
+        let in_progress = InProgress {
             began: Instant::now(),
-            id: RequestId::new(),
             route: Route::Other,
             is_routine: false,
-            client: peer.map(|peer| peer.ip().into()),
-            trace: Context::new(),
+            context: Arc::new(RequestContext::new(
+                RequestId::default(),
+                client,
+                Context::new(),
+            )),
         };
         let problem = match refusal {
             Refusal::MalformedHead => Problem::InvalidRequest(InvalidRequest::NotHttp),
@@ -170,23 +178,20 @@ impl Hooks for AppState {
             Refusal::HeadTimeout => Problem::TooSlow,
             Refusal::ConnectionLimit => Problem::Overloaded,
         };
-        context.problem_response(self, &problem, None)
+        in_progress.problem_response(self, &problem)
     }
 }
 
-/// The data of a request before it is handled.
-struct RequestContext {
+/// A request while it is handled.
+struct InProgress {
     began: Instant,
-    id: RequestId,
     route: Route,
     /// Whether it is a probe or a scrape, which come every few seconds.
     is_routine: bool,
-    client: Option<ClientAddress>,
-    /// With the span of the request, if it is sampled.
-    trace: Context,
+    context: Arc<RequestContext>,
 }
 
-impl RequestContext {
+impl InProgress {
     /// Adds the id of the request to the log lines of its handler. Not for an exchange, which enters
     /// such a span only before it calls the IAM: a span costs 3,700 instructions, and exchanges with
     /// cached data have only the log line of the request.
@@ -194,26 +199,21 @@ impl RequestContext {
         if self.route == Route::Token {
             Span::none()
         } else {
-            tracing::error_span!("request", request_id = self.id.as_str())
+            tracing::error_span!("request", request_id = self.context.id.as_str())
         }
     }
 
     /// The context in which the handler runs. Not for an exchange, as [`Self::span`].
     fn handler_trace(&self, app_state: &AppState) -> Option<Context> {
         let is_on = app_state.traces.is_some() && self.route != Route::Token;
-        is_on.then(|| self.trace.clone())
+        is_on.then(|| self.context.trace.clone())
     }
 
     /// The response to a request with a problem. Also logs and counts the request.
-    fn problem_response(
-        &self,
-        app_state: &AppState,
-        problem: &Problem,
-        log: Option<&RequestLog>,
-    ) -> HttpResponse {
-        let mut response = problem.response(&self.id);
+    fn problem_response(&self, app_state: &AppState, problem: &Problem) -> HttpResponse {
+        let mut response = problem.response(&self.context.id);
         self.complete(app_state, &mut response);
-        self.finish(app_state, response.status(), Some(problem), log);
+        self.finish(app_state, response.status(), Some(problem));
         response
     }
 
@@ -221,7 +221,7 @@ impl RequestContext {
     /// response, so that its client continues at another replica.
     fn complete(&self, app_state: &AppState, response: &mut HttpResponse) {
         let headers = response.headers_mut();
-        headers.insert(X_REQUEST_ID, self.id.header_value());
+        headers.insert(X_REQUEST_ID, header_value(&self.context.id));
         if app_state.lifecycle.is_shutting_down() {
             let head = response.head_mut();
             head.set_connection_type(ConnectionType::Close);
@@ -229,13 +229,7 @@ impl RequestContext {
     }
 
     /// Writes the log line of the request, counts it, and ends its span.
-    fn finish(
-        &self,
-        app_state: &AppState,
-        status: StatusCode,
-        problem: Option<&Problem>,
-        log: Option<&RequestLog>,
-    ) {
+    fn finish(&self, app_state: &AppState, status: StatusCode, problem: Option<&Problem>) {
         let took = self.began.elapsed();
         let outcome = match problem {
             Some(problem) => problem.answer().code.outcome(),
@@ -244,10 +238,10 @@ impl RequestContext {
             None => Outcome::Ok,
         };
         app_state.metrics.request(self.route, outcome, took);
-        let iam = log.and_then(|log| log.iam.as_deref());
-        let iam = app_state.gateway.iams().attributed(iam);
-        let source = log.and_then(|log| log.source).map(Source::name);
-        let span = self.trace.span();
+        let fields = self.context.log_fields();
+        let iam = app_state.gateway.iams().attributed(fields.iam.as_deref());
+        let source = fields.source.map(Source::name);
+        let span = self.context.trace.span();
         let is_sampled = span.span_context().is_sampled();
         if is_sampled {
             trace::describe(&span, status, outcome, iam, source);
@@ -258,15 +252,15 @@ impl RequestContext {
                 tracing::event!(
                     target: "auth_gateway::request",
                     $level,
-                    request_id = self.id.as_str(),
+                    request_id = self.context.id.as_str(),
                     route = self.route.name(),
                     status = status.as_u16(),
                     outcome = outcome.name(),
                     iam.name = iam,
                     cache = source,
-                    account = log.and_then(|log| log.account).map(field::display),
-                    subject = log.and_then(|log| log.subject.as_deref()),
-                    client.address = self.client.map(field::display),
+                    account = fields.account.map(field::display),
+                    subject = fields.subject.as_deref(),
+                    client.address = self.context.client.map(field::display),
                     error = problem.and_then(Problem::cause),
                     trace_id = is_sampled.then(|| field::display(span.span_context().trace_id())),
                     duration_ms = took.as_secs_f64() * 1e3,
@@ -309,85 +303,33 @@ impl ResponseError for PanicError {
 /// The header of a request's id, in requests and responses.
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-const LENGTH_MAX: usize = 64;
-
-/// The id of a request: the client's own where it is valid, otherwise a new one. It consists of
-/// letters, digits and `. _ -`, so that a log line, a header and a JSON string can contain it as it
-/// is.
-#[derive(Debug, Clone, Copy)]
-pub struct RequestId {
-    text: [u8; LENGTH_MAX],
-    length: usize,
+/// The id that the client sent, if it is valid, or a new one.
+fn id_of(headers: &HeaderMap) -> RequestId {
+    let sent = headers.get(X_REQUEST_ID).map(HeaderValue::as_bytes);
+    sent.and_then(RequestId::parse).unwrap_or_default()
 }
 
-impl RequestId {
-    /// The client's id, or a new one.
-    #[must_use]
-    pub(super) fn of(headers: &HeaderMap) -> Self {
-        headers
-            .get(X_REQUEST_ID)
-            .map(HeaderValue::as_bytes)
-            .filter(|id| is_valid_id(id))
-            .map_or_else(Self::new, Self::copied)
-    }
+/// The id of a request as the value of [`X_REQUEST_ID`].
+#[must_use]
+pub fn header_value(id: &RequestId) -> HeaderValue {
+    HeaderValue::from_str(id.as_str()).unwrap_or(HeaderValue::from_static("none"))
+}
 
-    /// A new id: a random number of the thread and a counter. Ids must be unique and nothing more,
-    /// and a random number for each request would cost as much as half of the JSON.
-    pub(super) fn new() -> Self {
-        thread_local! {
-            static NEXT: Cell<(u64, u32)> = Cell::new((RandomState::new().hash_one(()), 0));
-        }
-        let (thread, count) = NEXT.get();
-        NEXT.set((thread, count.wrapping_add(1)));
-        let mut bytes = [0; 12];
-        let (name, number) = bytes.split_at_mut(8);
-        name.copy_from_slice(&thread.to_be_bytes());
-        number.copy_from_slice(&count.to_be_bytes());
-        let mut text = [0; 16];
-        // Twelve bytes are sixteen characters, all of them valid in a header.
-        let _ = URL_SAFE_NO_PAD.encode_slice(bytes, &mut text);
-        Self::copied(&text)
-    }
-
-    fn copied(id: &[u8]) -> Self {
-        let mut text = [0; LENGTH_MAX];
-        for (to, from) in text.iter_mut().zip(id) {
-            *to = *from;
-        }
-        let length = id.len().min(LENGTH_MAX);
-        Self { text, length }
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        self.text.get(..self.length).unwrap_or_default()
-    }
-
-    /// The id as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        std::str::from_utf8(self.as_bytes()).unwrap_or_default()
-    }
-
-    /// The id as the value of [`X_REQUEST_ID`].
-    #[must_use]
-    pub fn header_value(&self) -> HeaderValue {
-        HeaderValue::from_bytes(self.as_bytes()).unwrap_or(HeaderValue::from_static("none"))
-    }
+/// What the middleware found out about a request. Outside of the middleware: the client's id or a new
+/// one.
+pub(super) fn request_context(request: &impl HttpMessage) -> Arc<RequestContext> {
+    let known = request.extensions().get::<Arc<RequestContext>>().cloned();
+    known.unwrap_or_else(|| {
+        let id = id_of(request.headers());
+        Arc::new(RequestContext::new(id, None, Context::new()))
+    })
 }
 
 /// The id that the middleware has given to a request. Outside of the middleware: the client's own or
 /// a new one.
 #[must_use]
 pub fn request_id(request: &impl HttpMessage) -> RequestId {
-    let known = request.extensions().get::<RequestLog>().map(|log| log.id);
-    known.unwrap_or_else(|| RequestId::of(request.headers()))
-}
-
-fn is_valid_id(id: &[u8]) -> bool {
-    (1..=LENGTH_MAX).contains(&id.len())
-        && id
-            .iter()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+    request_context(request).id
 }
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");

@@ -16,11 +16,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 use subtle::ConstantTimeEq as _;
 
 use super::AppState;
-use super::audited::Origin;
 use super::auth::{invalid_credentials, json, timestamp};
 use super::body::{self, Presence, RequestBody, no_store};
+use super::middleware::request_context;
 use super::problem::{InvalidRequest, Problem};
-use crate::audit::{Decision, Event, Identifiers, RevokedSelection};
+use crate::gateway::event::Event;
 use crate::gateway::session::SessionId;
 use crate::gateway::session_revoker::{NotRevocable, Propagation, RevokedSessions};
 
@@ -44,10 +44,10 @@ fn authenticate(request: &HttpRequest) -> Result<Operator, Problem> {
         Ok(()) => return Ok(Operator(())),
         Err(refused) => refused,
     };
-    app_state.audit.record(|ids| Event::OperatorRefused {
-        decision: Decision::refused(reason),
-        request: Origin::of(request).request(ids),
-        path: request.path().to_owned(),
+    app_state.gateway.emit(&Event::OperatorRefused {
+        request: &request_context(request),
+        path: request.path(),
+        reason,
     });
     Err(problem)
 }
@@ -115,23 +115,21 @@ pub(super) async fn reset_login_limits(
         .map(|address| address.parse::<IpAddr>().map(ClientAddress::from))
         .transpose()
         .map_err(|_| Problem::InvalidRequest(InvalidRequest::NotAnIpAddress("client_address")))?;
-    let (audit, origin) = (&app_state.audit, Origin::of(&request));
-    let event = |decision, ids: &Identifiers| Event::LoginLimitsReset {
-        decision,
-        request: origin.request(ids),
-        account: ids.account(credentials.email()),
-        network: network.map(|address| ids.network(address)),
+    let (gateway, context) = (&app_state.gateway, request_context(&request));
+    let event = |is_done| Event::LoginLimitsReset {
+        request: &context,
+        email: credentials.email(),
+        network,
+        is_done,
     };
-    audit.admit()?;
+    let audit_gate = app_state.audit.admit()?;
     // Before the reset, which cannot be undone.
-    let recorded = audit.record_or_refuse(|ids| event(Decision::SUCCESS, ids));
-    if let Err(unwritable) = recorded.await {
-        audit.record(|ids| event(Decision::NOT_AUDITED, ids));
+    gateway.emit(&event(true));
+    if let Err(unwritable) = audit_gate.written().await {
+        gateway.emit(&event(false));
         return Err(unwritable.into());
     }
-    app_state
-        .gateway
-        .reset_login_limits(credentials.email(), network);
+    gateway.reset_login_limits(credentials.email(), network);
     let mut response = HttpResponse::NoContent();
     no_store(&mut response);
     Ok(response.finish())
@@ -178,8 +176,8 @@ impl RequestBody<'_> for RevocationRequest {
 }
 
 impl RevocationRequest {
-    /// The sessions, and the member that selects them. `now` is in seconds since 1970.
-    fn sessions(self, now: u64) -> Result<(&'static str, RevokedSessions), InvalidRequest> {
+    /// The sessions. `now` is in seconds since 1970.
+    fn sessions(self, now: u64) -> Result<RevokedSessions, InvalidRequest> {
         let begun_until = self.begun_until.as_deref();
         let begun_until = begun_until.map(|time| seconds(time, now)).transpose()?;
         match (self.session_id, self.subject, self.iam, self.all) {
@@ -189,22 +187,17 @@ impl RevocationRequest {
             (Some(id), None, None, false) => {
                 let id = SessionId::parse(&id);
                 let id = id.ok_or(InvalidRequest::NotASessionId("session_id"))?;
-                Ok(("session_id", RevokedSessions::One(id)))
+                Ok(RevokedSessions::One(id))
             }
             (None, Some(subject), None, false) => {
                 let subject = Subject::new(subject).ok_or(InvalidRequest::Empty("subject"))?;
-                let sessions = RevokedSessions::OfSubject {
+                Ok(RevokedSessions::OfSubject {
                     subject,
                     begun_until,
-                };
-                Ok(("subject", sessions))
+                })
             }
-            (None, None, iam @ Some(_), false) => {
-                Ok(("iam", RevokedSessions::OfIam { iam, begun_until }))
-            }
-            (None, None, None, true) => {
-                let iam = None;
-                Ok(("all", RevokedSessions::OfIam { iam, begun_until }))
+            (None, None, iam @ Some(_), false) | (None, None, iam @ None, true) => {
+                Ok(RevokedSessions::OfIam { iam, begun_until })
             }
             _ => Err(InvalidRequest::NotExactlyOne(
                 "`session_id`, `subject`, `iam` and `all`",
@@ -247,36 +240,22 @@ pub(super) async fn revoke_sessions(
     let body = body::read(&request, payload, &app_state).await?;
     let body: RevocationRequest = body::parse(&body)?;
     // Not the clock of this replica, which can be behind that of the operator.
-    let now = app_state.gateway.session_revoker().timeline().now() / 1_000;
-    let (revoked, sessions) = body.sessions(now).map_err(Problem::InvalidRequest)?;
-    let (session, subject, iam, begun_until) = match &sessions {
-        RevokedSessions::One(id) => (Some(*id), None, None, None),
-        RevokedSessions::OfSubject {
-            subject,
-            begun_until,
-        } => (None, Some(subject.as_str()), None, Some(*begun_until)),
-        RevokedSessions::OfIam { iam, begun_until } => {
-            (None, None, iam.as_deref(), Some(*begun_until))
-        }
+    let gateway = &app_state.gateway;
+    let now = gateway.session_revoker().timeline().now() / 1_000;
+    let sessions = body.sessions(now).map_err(Problem::InvalidRequest)?;
+    let begun_until = match &sessions {
+        RevokedSessions::One(_) => None,
+        RevokedSessions::OfSubject { begun_until, .. }
+        | RevokedSessions::OfIam { begun_until, .. } => Some(begun_until.unwrap_or(now)),
     };
-    let begun_until = begun_until.map(|second| timestamp(second.unwrap_or(now)));
-    let delivered = app_state.gateway.session_revoker().revoke(&sessions);
-    let decision = match &delivered {
-        Ok(_) => Decision::SUCCESS,
-        Err(NotRevocable::UnknownIam) => Decision::refused("unknown_iam"),
-        Err(NotRevocable::UnknownPrefix) => Decision::refused("unknown_prefix"),
-    };
+    let begun_until = begun_until.map(timestamp);
+    let delivered = gateway.session_revoker().revoke(&sessions);
     // Before the delivery, during which the client may disconnect.
-    app_state.audit.record(|ids| Event::SessionRevocation {
-        decision,
-        request: Origin::of(&request).request(ids),
-        sessions: RevokedSelection {
-            selected_by: revoked,
-            session: session.map(|id| ids.session(id)),
-            subject: subject.map(str::to_owned),
-            iam: iam.map(str::to_owned),
-            begun_until: begun_until.clone(),
-        },
+    gateway.emit(&Event::SessionRevocation {
+        request: &request_context(&request),
+        sessions: &sessions,
+        begun_until: begun_until.as_deref(),
+        result: delivered.as_ref().map(|_| ()).map_err(|why| *why),
     });
     let delivered = delivered.map_err(|why| {
         Problem::InvalidRequest(match why {
@@ -285,7 +264,7 @@ pub(super) async fn revoke_sessions(
         })
     })?;
     Ok(json(&RevocationResponse {
-        revoked,
+        revoked: sessions.selector(),
         begun_until,
         replication: match delivered.await {
             Propagation::Off => "off",

@@ -19,10 +19,10 @@ use serde::Serialize;
 
 use crate::audit::Unwritable;
 use crate::gateway::error::GatewayError;
+use crate::gateway::request::RequestId;
 use crate::telemetry::metrics::Outcome;
 
 use super::body::no_store;
-use super::middleware::RequestId;
 
 pub use invalid_request::InvalidRequest;
 pub use table::{Answer, RetryAfter};

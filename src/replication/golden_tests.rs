@@ -13,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use iam_adapters::clock::ManualClock;
 use iam_adapters::trace::Context;
-use iam_adapters::{ClientContext, Credentials, Moment, Scope, Subject, UpstreamSession};
+use iam_adapters::{Credentials, Moment, Scope, Subject, UpstreamSession};
 use jiff::Timestamp;
 use josekit::jwk::JwkSet;
 use josekit::jws::EdDSA;
@@ -35,6 +35,7 @@ use crate::gateway::keys::{
     Algorithm, KeyPurpose, KeyStore, Keys, SigningKey, generate, write_new,
 };
 use crate::gateway::login_limiter::{LoginChange, LoginEvent, LoginReplicas};
+use crate::gateway::request::{RequestContext, RequestId};
 use crate::gateway::revocations::{Kind, Name, Revocation};
 use crate::gateway::session::{self, SessionId};
 use crate::gateway::session_revoker::{Delivered, Replicas, RevokedSessions};
@@ -155,16 +156,9 @@ impl Replica {
     async fn log_in(&self, password: &str) -> Option<(SessionId, String)> {
         let credentials = Credentials::new(EMAIL.to_owned(), password.into()).unwrap();
         let address: IpAddr = "203.0.113.9".parse().unwrap();
-        let client = ClientContext {
-            address: Some(address.into()),
-            request_id: String::new(),
-        };
-        let session = self
-            .gateway
-            .inner
-            .log_in(&credentials, &client)
-            .await
-            .result;
+        let request =
+            RequestContext::new(RequestId::default(), Some(address.into()), Context::new());
+        let session = self.gateway.inner.log_in(&request, &credentials).await;
         let session = session.ok()?;
         let token = session.session_token.expose_secret().to_owned();
         Some((session.session_id, token))
@@ -172,8 +166,8 @@ impl Replica {
 
     async fn exchange(&self, id: &str, token: &str) -> Result<Exchanged, GatewayError> {
         let scope = Scope::parse(SCOPE).unwrap();
-        let exchange =
-            (self.gateway.inner).exchange(id, token, scope, "request-1", Context::new(), |_| ());
+        let request = RequestContext::default();
+        let exchange = (self.gateway.inner).exchange(&request, id, token, scope);
         let exchanged = exchange.await;
         // The shared data in the golden files makes them unnecessary.
         assert_eq!(self.gateway.introspections(), 0);
@@ -198,7 +192,8 @@ impl Replica {
         let iam = self.gateway.inner.iams().iter().next().unwrap();
         let until = NOW.unix_seconds();
         let text = id.to_string();
-        let ended = self.gateway.inner.log_out(&text, token, drop).await;
+        let request = RequestContext::default();
+        let ended = self.gateway.inner.log_out(&request, &text, token).await;
         ended.unwrap();
         revoker.end_upstream_session(iam, UPSTREAM_SESSION);
         revoker.end_sessions_of(iam, SUBJECT, until * 1_000 + 999);

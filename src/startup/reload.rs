@@ -14,9 +14,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::parts::{Parts, Reloadable};
 use super::tls::ServerCertificate;
 use super::use_certificate;
-use crate::audit::{AuditLog, Decision, Event};
 use crate::config::{InvalidSettings, NamedFiles, Settings, Source};
-use crate::gateway::keys::{Keys, Reloaded};
+use crate::gateway::Gateway;
+use crate::gateway::event::Event;
+use crate::gateway::keys::Reloaded;
 use crate::health::{Health, Reason, ReasonCode};
 use crate::replication::Redis;
 use crate::telemetry::metrics::Metrics;
@@ -24,7 +25,7 @@ use crate::telemetry::traces::SpanExporter;
 
 /// What is read again, and the parts of the running service that are replaced then.
 pub(super) struct FilePoller {
-    keys: Arc<Keys>,
+    gateway: Arc<Gateway>,
     /// `None`: only the keys are read again.
     source: Option<Arc<Source>>,
     files: NamedFiles,
@@ -36,7 +37,6 @@ pub(super) struct FilePoller {
     span_exporter: Option<SpanExporter>,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
-    audit: Arc<AuditLog>,
     clock: Arc<dyn Clock>,
     interval: Duration,
     /// `None`: the system cannot report signals.
@@ -49,9 +49,14 @@ pub(super) struct FilePoller {
 
 impl FilePoller {
     /// From now on, no SIGHUP is missed. Call it in a running actix system.
-    pub(super) fn new(settings: &Settings, parts: &Parts, health: Arc<Health>) -> Self {
+    pub(super) fn new(
+        settings: &Settings,
+        parts: &Parts,
+        gateway: &Arc<Gateway>,
+        health: &Arc<Health>,
+    ) -> Self {
         Self {
-            keys: Arc::clone(&parts.keys),
+            gateway: Arc::clone(gateway),
             source: parts.source.clone(),
             files: settings.files.clone(),
             iams: parts.iams.clone(),
@@ -61,8 +66,7 @@ impl FilePoller {
             operator_token: parts.operator_token.clone(),
             span_exporter: parts.traces.as_ref().map(|(_, exporter)| exporter.clone()),
             metrics: Arc::clone(&parts.metrics),
-            health,
-            audit: Arc::clone(&parts.audit),
+            health: Arc::clone(health),
             clock: Arc::clone(&parts.clock),
             interval: settings.keys.reload_interval,
             hangups: hangups(),
@@ -71,10 +75,12 @@ impl FilePoller {
         }
     }
 
-    /// Writes the lines of the keys in use to the audit log.
-    pub(super) fn record_keys(&self) {
-        for (purpose, kids) in self.keys.kids() {
-            self.audit.record(|_| keys_in_use(purpose, kids));
+    /// Emits the events of the keys in use.
+    pub(super) fn report_keys(&self) {
+        for (purpose, kids) in self.gateway.keys().kids() {
+            self.gateway.emit(&Event::Keys {
+                result: Ok((purpose, &kids)),
+            });
         }
     }
 
@@ -102,9 +108,11 @@ impl FilePoller {
 
     /// Reads the keys, and the files if they changed or if `forced`.
     fn poll(&mut self, forced: bool) {
-        for (purpose, reloaded) in self.keys.reload(self.clock.now()) {
+        for (purpose, reloaded) in self.gateway.keys().reload(self.clock.now()) {
             log_reload(purpose, &reloaded);
-            self.audit.record(|_| keys_in_use(purpose, reloaded.kids));
+            self.gateway.emit(&Event::Keys {
+                result: Ok((purpose, &reloaded.kids)),
+            });
         }
         if let Some(files) = self.reload_files(forced) {
             self.report(files);
@@ -167,10 +175,7 @@ impl FilePoller {
         let invalid = files.err();
         if invalid.is_none() {
             tracing::info!("the files that the settings name were read again");
-            self.audit.record(|_| Event::Files {
-                decision: Decision::SUCCESS,
-                detail: None,
-            });
+            self.gateway.emit(&Event::Files { result: Ok(()) });
         }
         self.health.files(invalid.map(|invalid| {
             let message = format!(
@@ -184,7 +189,8 @@ impl FilePoller {
     /// Logs the differences to the reasons that were logged before.
     fn log_warnings(&mut self) {
         let now = self.clock.now();
-        let reasons = self.keys.warnings(now).into_iter().map(Reason::from);
+        let of_keys = self.gateway.keys().warnings(now);
+        let reasons = of_keys.into_iter().map(Reason::from);
         let reasons = reasons.chain(self.health.files_reason());
         let reasons: Vec<_> = reasons.chain(self.health.certificate_reason(now)).collect();
         for new in reasons
@@ -192,7 +198,16 @@ impl FilePoller {
             .filter(|reason| !self.logged.contains(reason))
         {
             tracing::warn!(code = new.code.name(), "{}", new.message);
-            self.record_unreadable(new);
+            let detail = &*new.message;
+            match new.code {
+                ReasonCode::KeysUnreadable => self.gateway.emit(&Event::Keys {
+                    result: Err(detail),
+                }),
+                ReasonCode::FilesUnreadable => self.gateway.emit(&Event::Files {
+                    result: Err(detail),
+                }),
+                _ => {}
+            }
         }
         for old in self
             .logged
@@ -203,37 +218,11 @@ impl FilePoller {
         }
         self.logged = reasons;
     }
-
-    fn record_unreadable(&self, reason: &Reason) {
-        let (decision, detail) = (Decision::UNREADABLE, || Some(reason.message.clone()));
-        match reason.code {
-            ReasonCode::KeysUnreadable => self.audit.record(|_| Event::Keys {
-                decision,
-                purpose: None,
-                kids: Vec::new(),
-                detail: detail(),
-            }),
-            ReasonCode::FilesUnreadable => self.audit.record(|_| Event::Files {
-                decision,
-                detail: detail(),
-            }),
-            _ => {}
-        }
-    }
 }
 
 /// Why clients refuse this certificate now.
 fn problem(certificate: Option<&ServerCertificate>, now: Moment) -> Option<String> {
     certificate?.validity()?.problem(now)
-}
-
-fn keys_in_use(purpose: &'static str, kids: Vec<String>) -> Event {
-    Event::Keys {
-        decision: Decision::SUCCESS,
-        purpose: Some(purpose),
-        kids,
-        detail: None,
-    }
 }
 
 fn hangups() -> Option<Signal> {

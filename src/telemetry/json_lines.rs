@@ -314,27 +314,30 @@ impl LineWriter {
         Ok((Self(shared), flusher))
     }
 
-    /// Takes a line, which ends with a line feed. An urgent one is written without waiting for further
-    /// lines. Returns the number of bytes of all lines up to its end; `None` if it was dropped.
+    /// The number of bytes of all lines that were taken until now.
     #[must_use]
-    pub fn push(&self, line: &[u8], urgent: bool) -> Option<u64> {
+    pub fn position(&self) -> u64 {
+        self.0.queue().taken
+    }
+
+    /// Takes a line, which ends with a line feed. An urgent one is written without waiting for further
+    /// lines.
+    pub fn push(&self, line: &[u8], urgent: bool) {
         let mut queue = self.0.queue();
         let (before, after) = (queue.lines.len(), queue.lines.len() + line.len());
         if after > BACKLOG_BYTES {
             self.0.dropped.inc();
-            return None;
+            return;
         }
         queue.lines.extend_from_slice(line);
         queue.taken += line.len() as u64;
         queue.urgent |= urgent;
-        let taken = queue.taken;
         drop(queue);
         // Waking costs more than the line. The thread needs it for the first line of a batch only, and
         // when the batch is full.
         if before == 0 || urgent || (before < BATCH_BYTES && after >= BATCH_BYTES) {
             self.0.woken.notify_one();
         }
-        Some(taken)
     }
 }
 
@@ -394,7 +397,7 @@ pub struct Line<'a> {
 impl Write for Line<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         // A line that is lost is counted.
-        let _ = self.writer.push(line, self.urgent);
+        self.writer.push(line, self.urgent);
         Ok(line.len())
     }
 
@@ -532,7 +535,7 @@ pub(super) mod tests {
     }
 
     fn line(writer: &LineWriter, text: &str, urgent: bool) {
-        let _ = writer.push(text.as_bytes(), urgent);
+        writer.push(text.as_bytes(), urgent);
     }
 
     fn start(sink: GatedSink, dropped: Counter) -> (LineWriter, Flusher) {

@@ -3,18 +3,16 @@
 
 mod audit;
 mod certificate;
+mod events;
 mod iam;
 mod keys;
-mod logout_tokens;
 #[cfg(target_os = "linux")]
 mod process;
 mod replicas;
 mod shed;
 mod spans;
-mod unfinished_logouts;
 
 use std::fmt::{self, Write as _};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use iam_adapters::Moment;
@@ -27,21 +25,16 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::gateway::introspection_cache::CacheUsage;
 use crate::gateway::keys::Keys;
-use crate::gateway::login_limiter::Limit;
-use crate::gateway::upstream_logouts::UpstreamLogouts;
 
 pub use audit::AuditMetrics;
-pub use iam::{IamFamilies, IamMetrics};
+pub use events::EventMetrics;
+pub use iam::IamFamilies;
 pub use replicas::{Ignored, LoginEventOutcome, ReplicaMetrics};
 pub use shed::ShedMetrics;
 pub use spans::SpanMetrics;
 
-pub use logout_tokens::LogoutTokenOutcome;
-
 use certificate::CertificateExpiry;
 use keys::KeyMetrics;
-use logout_tokens::LogoutTokenCounters;
-use unfinished_logouts::UnfinishedLogoutMetrics;
 
 /// In seconds: from 100 µs, which every exchange exceeds, to the longest deadline.
 const BUCKETS: [f64; 16] = [
@@ -51,14 +44,8 @@ const BUCKETS: [f64; 16] = [
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 
-/// A label and the name of the IAM, which is empty for an event that is attributed to no IAM.
-type IamLabels = [(&'static str, String); 2];
-
-fn iam_labels(label: (&'static str, &str), iam: Option<&str>) -> IamLabels {
-    let (name, value) = label;
-    let iam = iam.unwrap_or_default();
-    [(name, value.to_owned()), ("iam", iam.to_owned())]
-}
+/// Labels of which the last one is the name of the IAM.
+type IamLabels<const N: usize> = [(&'static str, String); N];
 
 type Histograms = Family<Labels<1>, Histogram, fn() -> Histogram>;
 
@@ -75,13 +62,12 @@ pub struct Metrics {
     certificate: CertificateExpiry,
     keys: KeyMetrics,
     files_unreadable: Gauge,
-    throttled: Family<IamLabels, Counter>,
+    throttled: Family<IamLabels<2>, Counter>,
     untracked: Counter,
     lines_dropped: Counter,
     audit: AuditMetrics,
     replicas: ReplicaMetrics,
-    logout_tokens: LogoutTokenCounters,
-    unfinished_logouts: UnfinishedLogoutMetrics,
+    logout_tokens: Family<IamLabels<2>, Counter>,
     shed: ShedMetrics,
     spans: SpanMetrics,
 }
@@ -95,7 +81,8 @@ impl Default for Metrics {
         let build = Family::<Labels<2>, Gauge>::default();
         let requests = Family::<Labels<2>, Counter>::default();
         let durations = histograms();
-        let throttled = Family::<IamLabels, Counter>::default();
+        let throttled = Family::<IamLabels<2>, Counter>::default();
+        let logout_tokens = Family::<IamLabels<2>, Counter>::default();
         let untracked = Counter::default();
         let files_unreadable = Gauge::default();
         let lines_dropped = Counter::default();
@@ -123,8 +110,8 @@ impl Default for Metrics {
         let help = "Log lines lost because standard output was read too slowly";
         registry.register("log_lines_dropped", help, lines_dropped.clone());
         let audit = AuditMetrics::registered_in(registry);
-        let logout_tokens = LogoutTokenCounters::register(registry);
-        let unfinished_logouts = UnfinishedLogoutMetrics::register(registry);
+        let help = "Logout tokens received";
+        registry.register("logout_tokens", help, logout_tokens.clone());
 
         let mut replicas = ReplicaMetrics::default();
         replicas.register(registry, iam.clock_offset("redis", ""));
@@ -152,7 +139,6 @@ impl Default for Metrics {
             audit,
             replicas,
             logout_tokens,
-            unfinished_logouts,
             shed,
             spans,
         }
@@ -173,43 +159,6 @@ impl Metrics {
         if let Some(histogram) = self.durations.get(route as usize) {
             histogram.observe(took.as_secs_f64());
         }
-    }
-
-    /// Creates the series of events that are attributed to one of these IAMs or, if there are several,
-    /// to none.
-    pub fn attribute_to(&self, iams: &[&str]) {
-        let none = (iams.len() > 1).then_some(None);
-        for iam in iams.iter().copied().map(Some).chain(none) {
-            for limit in Limit::ALL {
-                let _ = self.throttled_by(limit, iam);
-            }
-            self.logout_tokens.create(iam);
-        }
-    }
-
-    /// Counts a login that a limit refused.
-    pub fn throttled(&self, limit: Limit, iam: Option<&str>) {
-        self.throttled_by(limit, iam).inc();
-    }
-
-    fn throttled_by(&self, limit: Limit, iam: Option<&str>) -> Counter {
-        let labels = iam_labels(("limit", limit.name()), iam);
-        self.throttled.get_or_create_owned(&labels)
-    }
-
-    /// Sets the number of login attempts that were not counted.
-    pub fn untracked(&self, untracked: u64) {
-        self.untracked.inner().store(untracked, Ordering::Relaxed);
-    }
-
-    /// Counts a logout token by its outcome.
-    pub fn logout_token(&self, outcome: LogoutTokenOutcome, iam: Option<&str>) {
-        self.logout_tokens.count(outcome, iam);
-    }
-
-    /// Sets the metrics of logouts that failed at the IAM with this name.
-    pub fn logouts(&self, iam: &str, logouts: &UpstreamLogouts) {
-        self.unfinished_logouts.take(iam, logouts);
     }
 
     /// The counter of dropped log lines.

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth_gateway::audit::Identifiers;
 use auth_gateway::gateway::identifiers::IdentifierKey;
 use auth_gateway::gateway::session::SessionId;
 use iam_adapters::ClientAddress;
@@ -43,14 +42,14 @@ fn settings(path: &Path) -> Vec<(&'static str, &str)> {
 /// The file of an audit log, and the key of its identifiers.
 struct AuditFile {
     folder: TempDir,
-    ids: Identifiers,
+    key: IdentifierKey,
 }
 
 impl AuditFile {
     fn new() -> Self {
         Self {
             folder: tempfile::tempdir().expect("a folder"),
-            ids: Identifiers::new(Arc::new(IdentifierKey::new(KEY.as_bytes()))),
+            key: IdentifierKey::new(KEY.as_bytes()),
         }
     }
 
@@ -99,18 +98,19 @@ impl AuditFile {
     }
 
     fn account(&self, email: &str) -> String {
-        self.ids.account(email).to_string()
+        self.key.account(email).to_string()
     }
 
     fn session(&self, session: &Session) -> String {
         let id = SessionId::parse(&session.session_id).expect("an id");
-        self.ids.session(id)
+        self.key.session(id).to_string()
     }
 
     /// The client of these tests.
     fn client(&self) -> String {
         let local: IpAddr = [127, 0, 0, 1].into();
-        self.ids.network(ClientAddress::from(local))
+        let network = ClientAddress::from(local).network();
+        self.key.network(network).to_string()
     }
 }
 

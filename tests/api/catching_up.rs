@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use auth_gateway::gateway::Gateway;
 use auth_gateway::gateway::error::{GatewayError, NotReady};
+use auth_gateway::gateway::request::RequestContext;
 use auth_gateway::health::{Health, Readiness, ReasonCode};
 use auth_gateway::replication::{ReplicationParts, ReplicationStream};
 use auth_gateway::startup::{Connected, connect};
 use auth_gateway::telemetry::metrics::ReplicaMetrics;
 use futures_util::FutureExt as _;
 use iam_adapters::clock::ManualClock;
-use iam_adapters::trace::Context;
-use iam_adapters::{ClientContext, Clock, Credentials, Scope};
+use iam_adapters::{Clock, Credentials, Scope};
 use secrecy::ExposeSecret as _;
 use test_support::gateway::{prepare, settings};
 
@@ -52,21 +52,15 @@ fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, ReplicationStream) {
 async fn exchange(gateway: &Gateway) -> Result<(), GatewayError> {
     let email = "alice@example.test".to_owned();
     let credentials = Credentials::new(email, "alice-pass".into()).expect("an address");
-    let client = ClientContext::default();
-    let session = gateway.log_in(&credentials, &client).await;
-    let session = session.result.expect("a login");
+    let request = &RequestContext::default();
+    let session = gateway.log_in(request, &credentials).await;
+    let session = session.expect("a login");
     let (id, token) = (session.session_id.to_string(), session.session_token);
-    let exchanged = gateway.exchange(
-        &id,
-        token.expose_secret(),
-        Scope::EMPTY,
-        "",
-        Context::new(),
-        |_| (),
-    );
+    let token = token.expose_secret();
+    let exchanged = gateway.exchange(request, &id, token, Scope::EMPTY);
     let exchanged = exchanged.await.map(drop);
     gateway
-        .log_out(&id, token.expose_secret(), drop)
+        .log_out(request, &id, token)
         .await
         .expect("a logout");
     exchanged

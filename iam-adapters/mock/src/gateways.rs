@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use async_trait::async_trait;
 use auth_gateway::config::Settings;
 use auth_gateway::gateway::Gateway;
+use auth_gateway::gateway::request::RequestContext;
 use auth_gateway::gateway::upstream_logouts::UpstreamLogouts;
 use auth_gateway::http;
 use auth_gateway::startup::{self, Application, Parts};
@@ -216,9 +217,9 @@ impl LogoutNotifier for GatewayLogoutNotifier {
         let Some(token) = token else {
             return false;
         };
-        let received = self.gateway.receive_logout_token(&token).await;
+        let request = RequestContext::default();
+        let received = self.gateway.receive_logout_token(&request, &token).await;
         received
-            .result
             .inspect_err(
                 |error| tracing::warn!(%error, "the gateway refused a logout token of the mock"),
             )

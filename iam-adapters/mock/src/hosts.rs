@@ -44,7 +44,7 @@ impl AllowedHosts {
         let id = http::request_id(&request);
         let mut response = request.into_response(error.response(&id));
         let headers = response.headers_mut();
-        headers.insert(http::X_REQUEST_ID, id.header_value());
+        headers.insert(http::X_REQUEST_ID, http::header_value(&id));
         control::no_store(headers);
         Ok(response)
     }

@@ -1,13 +1,13 @@
 //! One login attempt, from before the IAM is called until it has responded.
 
 use std::future::Future;
-use std::sync::atomic::Ordering;
 
 use iam_adapters::{ClientAddress, Credentials, IamError, Refusal};
 
 use super::counts::{Counts, Quota, Row, Settlement};
 use super::{Limit, LoginChange, LoginRateLimiter, Rate, SESSIONS, too_many};
 use crate::gateway::error::GatewayError;
+use crate::gateway::event::Event;
 use crate::gateway::identifiers::Identifier;
 
 #[derive(Debug, Clone, Copy)]
@@ -201,7 +201,7 @@ impl<'a> Attempt<'a> {
                 quota,
             });
         } else {
-            self.login_limiter.untracked.fetch_add(1, Ordering::Relaxed);
+            self.login_limiter.emit_untracked();
         }
         Ok(())
     }
@@ -218,9 +218,10 @@ impl Drop for Attempt<'_> {
             let row = reservation.counts.settle(key, quota, now, settlement);
             ends_row |= row == Row::Ended;
             if row == Row::ReachedBound {
-                login_limiter
-                    .observer
-                    .slow_rate_began(self.email, self.is_known_network);
+                login_limiter.subscribers.emit(&Event::SlowRate {
+                    email: self.email,
+                    is_known_network: self.is_known_network,
+                });
             }
         }
         match self.outcome {

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::counts::{Counts, Quota};
@@ -107,7 +106,7 @@ impl LoginRateLimiter {
         if let Some(quota) = quota.filter(|_| key != 0)
             && !counts.add(key, quota, at, self.now()).is_tracked()
         {
-            self.untracked.fetch_add(1, Ordering::Relaxed);
+            self.emit_untracked();
         }
     }
 

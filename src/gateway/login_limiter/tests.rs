@@ -53,9 +53,8 @@ impl TestLimiter {
         let events = Arc::<Recorded>::default();
         let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
         let key = Arc::new(IdentifierKey::new(&[1; 32]));
-        let observer = Arc::<Recorded>::clone(&events);
         Self {
-            login_limiter: LoginRateLimiter::new(limits, time, key, observer),
+            login_limiter: LoginRateLimiter::new(limits, time, key, events.subscribed()),
             clock,
             events,
             rate: None,

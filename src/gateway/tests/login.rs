@@ -3,7 +3,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use iam_adapters::resilient::Operation;
-use iam_adapters::{ClientContext, Credentials, IamError, Misconfiguration, Refusal};
+use iam_adapters::trace::Context;
+use iam_adapters::{Credentials, IamError, Misconfiguration, Refusal};
 use proptest::prelude::*;
 use secrecy::ExposeSecret as _;
 
@@ -12,6 +13,7 @@ use super::test_gateway::{LIVENESS, START, TestGateway, policy};
 use crate::gateway::error::{GatewayError, Internal};
 use crate::gateway::introspection_cache::Source;
 use crate::gateway::login_limiter::Limit;
+use crate::gateway::request::{RequestContext, RequestId};
 
 #[tokio::test]
 async fn empty_password_is_refused_without_a_call_to_the_iam() {
@@ -46,19 +48,24 @@ proptest! {
 async fn client_address_and_request_id_reach_the_iam() {
     let gateway = TestGateway::new();
     let credentials = Credentials::new("alice@example.test".to_owned(), "right".into()).unwrap();
-    let client = ClientContext {
-        address: Some(std::net::IpAddr::from([192, 0, 2, 7]).into()),
-        request_id: "request-1".to_owned(),
-    };
-    gateway
-        .inner
-        .log_in(&credentials, &client)
-        .await
-        .result
-        .unwrap();
+    let address = std::net::IpAddr::from([192, 0, 2, 7]).into();
+    let id = RequestId::parse(b"request-1").unwrap();
+    let request = RequestContext::new(id, Some(address), Context::new());
+    gateway.inner.log_in(&request, &credentials).await.unwrap();
     let (_, received) = gateway.iam.logins().remove(0);
-    assert_eq!(received.address, client.address);
+    assert_eq!(received.address, Some(address));
     assert_eq!(received.request_id, "request-1");
+}
+
+#[tokio::test]
+async fn login_whose_client_disconnects_has_an_event() {
+    let gateway = TestGateway::new();
+    let _calls = gateway.iam.hold(Operation::Login);
+    let mut login = Box::pin(gateway.log_in("alice"));
+    assert!(login.as_mut().now_or_never().is_none());
+    assert_eq!(gateway.events.take(), [""; 0]);
+    drop(login);
+    assert_eq!(gateway.events.take(), ["login without an end"]);
 }
 
 #[tokio::test]

@@ -75,6 +75,7 @@ async fn logout_reaches_the_iam_although_its_client_disconnects() {
     let mut logout = Box::pin(gateway.log_out(&session));
     assert!(logout.as_mut().now_or_never().is_none());
     drop(logout);
+    assert_eq!(gateway.events.take(), ["logout without an end of alice"]);
     calls.next().await.reply(Reply::Model);
     gateway.iam.release(Operation::Logout);
     // On a single thread, the task of the logout has run by then.

@@ -11,6 +11,7 @@ use super::replicas::RecordingReplicas;
 use super::scripted_iam::{CLIENT, Reply, ScriptedIam};
 use super::test_gateway::{LIVENESS, START, Session, TestGateway, active, policy};
 use crate::gateway::error::{GatewayError, InvalidSession, NotReady};
+use crate::gateway::request::RequestContext;
 use crate::gateway::revocations::Capacity;
 
 const ENDED: GatewayError = GatewayError::InvalidSession(InvalidSession::Ended);
@@ -33,8 +34,9 @@ fn token(gateway: &TestGateway, subject: Option<&str>, session: Option<&str>, at
 }
 
 async fn receive(gateway: &TestGateway, token: &str) -> Result<Ended, GatewayError> {
-    let received = gateway.inner.receive_logout_token(token).await;
-    received.result.map(|by_iam| by_iam.ended)
+    let request = RequestContext::default();
+    let received = gateway.inner.receive_logout_token(&request, token).await;
+    received.map(|by_iam| by_iam.ended)
 }
 
 async fn has_ended(gateway: &TestGateway, session: &Session) -> bool {

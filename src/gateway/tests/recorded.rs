@@ -1,30 +1,67 @@
-//! An observer that keeps what it receives.
+//! A subscriber that keeps what it receives.
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
-use crate::gateway::Observer;
-use crate::gateway::session::SessionId;
-use crate::gateway::upstream_logouts::Outcome;
+use crate::gateway::event::{Event, LoginEnd, Subscriber, Subscribers};
 
-/// What an [`Observer`] received, in text.
+/// Events that no result of an operation shows, in text.
 #[derive(Debug, Default)]
-pub(crate) struct Recorded(Mutex<Vec<String>>);
+pub(crate) struct Recorded {
+    texts: Mutex<Vec<String>>,
+    untracked_logins: AtomicU64,
+}
 
 impl Recorded {
     /// What was received since the last call.
     pub(crate) fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap())
+        std::mem::take(&mut self.texts.lock().unwrap())
+    }
+
+    pub(crate) fn untracked_logins(&self) -> u64 {
+        self.untracked_logins.load(Ordering::Relaxed)
+    }
+
+    /// As the only subscriber.
+    pub(crate) fn subscribed(self: &Arc<Self>) -> Subscribers {
+        let this: Arc<dyn Subscriber> = Arc::<Self>::clone(self);
+        Subscribers::new([this])
     }
 }
 
-impl Observer for Recorded {
-    fn slow_rate_began(&self, email: &str, is_known_network: bool) {
-        let text = format!("slow rate of {email}, known network: {is_known_network}");
-        self.0.lock().unwrap().push(text);
-    }
-
-    fn logout_ended(&self, iam: &str, session_id: SessionId, outcome: Outcome) {
-        let text = format!("logout of {session_id} at {iam}: {}", outcome.name());
-        self.0.lock().unwrap().push(text);
+impl Subscriber for Recorded {
+    fn on_event(&self, event: &Event<'_>) {
+        let text = match *event {
+            Event::SlowRate {
+                email,
+                is_known_network,
+            } => format!("slow rate of {email}, known network: {is_known_network}"),
+            Event::UpstreamLogout {
+                iam,
+                session_id,
+                outcome,
+            } => format!("logout of {session_id} at {iam}: {}", outcome.name()),
+            Event::Login {
+                end: LoginEnd::Unknown,
+                ..
+            } => "login without an end".to_owned(),
+            Event::Logout {
+                session,
+                result: None,
+                ..
+            } => format!("logout without an end of {}", session.unwrap().sub),
+            Event::LogoutToken { iam, .. } => format!("logout token of {iam:?}"),
+            Event::Exchange {
+                iam: Some(iam),
+                result: Ok(source),
+                ..
+            } => format!("exchange at {iam}: {}", source.name()),
+            Event::UntrackedLogin => {
+                self.untracked_logins.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            _ => return,
+        };
+        self.texts.lock().unwrap().push(text);
     }
 }

@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use iam_adapters::logout_token::{Ended, InvalidLogoutToken};
 use iam_adapters::resilient::Operation;
-use iam_adapters::{AllowedScopes, ClientContext, Credentials, IamError, Refusal, Subject};
+use iam_adapters::{AllowedScopes, Credentials, IamError, Refusal, Subject};
 use test_support::LogoutSigner;
 
 use super::scripted_iam::{CLIENT, ScriptedIam};
 use super::test_gateway::{LIVENESS, START, Session, TestGateway, claims, policy};
+use crate::gateway::EndedByIam;
 use crate::gateway::error::{GatewayError, InvalidSession};
 use crate::gateway::iams::{IamParts, IamPolicy};
 use crate::gateway::introspection_cache::Source;
 use crate::gateway::login_limiter::Limit;
+use crate::gateway::request::RequestContext;
 use crate::gateway::session_revoker::{NotRevocable, Propagation, RevokedSessions};
-use crate::gateway::{EndedByIam, ReceivedLogoutToken};
 
 const ENDED: GatewayError = GatewayError::InvalidSession(InvalidSession::Ended);
 const REVOKED: GatewayError = GatewayError::InvalidSession(InvalidSession::Revoked);
@@ -106,6 +107,15 @@ impl TwoIams {
         signer
             .logout_token(parties, None, Some(session), START)
             .unwrap()
+    }
+
+    async fn receive(&self, logout_token: &str) -> Result<EndedByIam, GatewayError> {
+        let request = RequestContext::default();
+        let received = self
+            .gateway
+            .inner
+            .receive_logout_token(&request, logout_token);
+        received.await
     }
 
     async fn revoke(&self, sessions: &RevokedSessions) -> Propagation {
@@ -326,10 +336,12 @@ async fn iam_without_logins_serves_its_sessions_and_refuses_logins_of_its_domain
     assert_eq!(gateway.calls(Operation::Login), [0, 1]);
     assert_eq!(gateway.sub(&session).await, "old-alice");
     assert_eq!(gateway.sub(&moved).await, "new-alice");
-    let exchanges = gateway.gateway.inner.iams().iter();
-    let exchanges = exchanges.map(|iam| iam.exchanges().filter(|(_, count)| *count > 0).collect());
-    let exchanges: Vec<Vec<_>> = exchanges.collect();
-    assert_eq!(exchanges, [[(Source::Miss, 1)], [(Source::Hit, 1)]]);
+    let [old, new] = NAMES;
+    let exchanges = [
+        format!("exchange at {old}: miss"),
+        format!("exchange at {new}: hit"),
+    ];
+    assert_eq!(gateway.gateway.events.take(), exchanges);
     gateway.gateway.log_out(&session).await.unwrap();
     assert_eq!(gateway.calls(Operation::Logout), [1, 0]);
 }
@@ -359,9 +371,9 @@ async fn sub_is_the_prefix_and_the_subject_in_tokens_and_at_login() {
         gateway.gateway.clock.advance(LIVENESS);
         assert_eq!(gateway.sub(&session).await, sub);
         let credentials = Credentials::new(email.to_owned(), "right".into()).unwrap();
-        let client = ClientContext::default();
-        let login = gateway.gateway.inner.log_in(&credentials, &client).await;
-        assert_eq!(login.result.unwrap().sub, sub);
+        let request = RequestContext::default();
+        let login = gateway.gateway.inner.log_in(&request, &credentials).await;
+        assert_eq!(login.unwrap().sub, sub);
     }
 }
 
@@ -395,8 +407,7 @@ async fn logout_tokens_of_one_iam_use_up_no_rate_of_another_one() {
     let gateway = TwoIams::new();
     let receive = async |iam: usize, session: &str| {
         let token = gateway.logout_token(iam, iam, session);
-        let received = gateway.gateway.inner.receive_logout_token(&token).await;
-        received.result.is_ok()
+        gateway.receive(&token).await.is_ok()
     };
     let mut number = 0;
     while receive(OTHER, &format!("made-up-{number}")).await {
@@ -412,15 +423,15 @@ async fn logout_token_is_verified_with_the_keys_of_its_issuer_only() {
         gateway.log_in("alice@example.test").await,
         gateway.log_in("alice@other.test").await,
     );
-    let receive = async |token: &str| gateway.gateway.inner.receive_logout_token(token).await;
+    let events = || gateway.gateway.events.take();
     // Signed by the other IAM.
     for (issuer, signer) in [(DEFAULT, OTHER), (OTHER, DEFAULT)] {
         let forged = gateway.logout_token(issuer, signer, "upstream-1");
-        let refused = receive(&forged).await;
         let unknown = InvalidLogoutToken::UnknownKey;
         let error = GatewayError::InvalidLogoutToken(unknown);
-        assert_eq!(refused.result, Err(error));
-        assert_eq!(refused.iam.as_deref(), Some(NAMES[issuer]));
+        assert_eq!(gateway.receive(&forged).await, Err(error));
+        let named = format!("logout token of {:?}", Some(NAMES[issuer]));
+        assert_eq!(events(), [named]);
     }
     let keys = gateway.calls(Operation::Keys);
     // Both IAMs have a session of this id.
@@ -429,11 +440,8 @@ async fn logout_token_is_verified_with_the_keys_of_its_issuer_only() {
         sub: None,
         ended: Ended::Session("upstream-1".to_owned()),
     };
-    let received = ReceivedLogoutToken {
-        iam: Some("other".into()),
-        result: Ok(ended),
-    };
-    assert_eq!(receive(&token).await, received);
+    assert_eq!(gateway.receive(&token).await, Ok(ended));
+    assert_eq!(events(), ["logout token of Some(\"other\")"]);
     assert_eq!(gateway.calls(Operation::Keys), keys, "they are cached");
     assert_eq!(gateway.gateway.granted(&there).await, Err(ENDED));
     assert!(gateway.gateway.granted(&here).await.is_ok());
@@ -445,11 +453,10 @@ async fn logout_token_of_an_unknown_issuer_is_invalid_without_a_call() {
     let signer = gateway.iams[DEFAULT].signer.as_ref().unwrap();
     for issuer in ["https://iam.test", "https://iam.test/realm/", ""] {
         let token = signer.logout_token((issuer, CLIENT), None, Some("upstream-1"), START);
-        let inner = &gateway.gateway.inner;
-        let refused = inner.receive_logout_token(&token.unwrap()).await;
+        let refused = gateway.receive(&token.unwrap()).await;
         let why = InvalidLogoutToken::Issuer;
-        assert_eq!(refused.result, Err(GatewayError::InvalidLogoutToken(why)));
-        assert_eq!(refused.iam, None);
+        assert_eq!(refused, Err(GatewayError::InvalidLogoutToken(why)));
+        assert_eq!(gateway.gateway.events.take(), ["logout token of None"]);
     }
     assert_eq!(gateway.total_calls(), [0, 0]);
 }
@@ -534,7 +541,8 @@ async fn rate_of_logins_is_that_of_each_iam() {
     assert!(!is_limited(gateway.try_log_in("alice@other.test").await));
     assert!(is_limited(gateway.try_log_in("bob@other.test").await));
     assert!(!is_limited(gateway.try_log_in("alice@example.test").await));
-    assert_eq!(inner.admit_login(None, None), Ok(()), "the reserves");
+    let request = RequestContext::default();
+    assert_eq!(inner.admit_login(&request, None), Ok(()), "the reserves");
     gateway.gateway.clock.advance(Duration::from_secs(1));
     assert!(!is_limited(gateway.try_log_in("bob@other.test").await));
 }

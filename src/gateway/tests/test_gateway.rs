@@ -8,8 +8,7 @@ use aws_lc_rs::rand::SystemRandom;
 use base64::Engine as _;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::resilient::Operation;
-use iam_adapters::trace::Context;
-use iam_adapters::{ClientContext, Clock as _, Credentials, IamAdapter, Permission, Scope};
+use iam_adapters::{Clock as _, Credentials, IamAdapter, Permission, Scope};
 use iam_adapters::{Introspection, Permissions, Subject};
 use jiff::Timestamp;
 use secrecy::ExposeSecret as _;
@@ -24,6 +23,7 @@ use crate::gateway::error::GatewayError;
 use crate::gateway::iams::{Iam, IamParts, IamPolicy};
 use crate::gateway::identifiers::IdentifierKey;
 use crate::gateway::keys::{KeySet, Keys};
+use crate::gateway::request::RequestContext;
 use crate::gateway::revocations::{Capacity, Revocations};
 use crate::gateway::session::SealingKey;
 use crate::gateway::{BASE64, Exchanged, Gateway, GatewayParts, Policy};
@@ -64,6 +64,7 @@ pub(crate) struct TestGateway {
     pub(crate) iam: Arc<ScriptedIam>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) inner: Arc<Gateway>,
+    pub(crate) events: Arc<Recorded>,
 }
 
 /// The settings of a gateway with one IAM.
@@ -117,7 +118,7 @@ pub(crate) fn gateway_parts(
         identifier_key: Arc::new(IdentifierKey::generate(&SystemRandom::new()).unwrap()),
         policy,
         revocations: Revocations::default(),
-        observer: Arc::<Recorded>::default(),
+        subscribers: Arc::<Recorded>::default().subscribed(),
     }
 }
 
@@ -199,10 +200,16 @@ impl TestGateway {
         clock: Arc<ManualClock>,
         parts: GatewayParts,
     ) -> Self {
+        let events = Arc::<Recorded>::default();
+        let parts = GatewayParts {
+            subscribers: events.subscribed(),
+            ..parts
+        };
         Self {
             iam,
             clock,
             inner: Arc::new(Gateway::new(parts)),
+            events,
         }
     }
 
@@ -263,8 +270,8 @@ impl TestGateway {
         password: &str,
     ) -> Result<Session, GatewayError> {
         let credentials = Credentials::new(email.to_owned(), password.into()).unwrap();
-        let client = ClientContext::default();
-        let session = self.inner.log_in(&credentials, &client).await.result?;
+        let request = RequestContext::default();
+        let session = self.inner.log_in(&request, &credentials).await?;
         Ok(Session {
             id: session.session_id.to_string(),
             token: session.session_token.expose_secret().to_owned(),
@@ -294,15 +301,9 @@ impl TestGateway {
         scope: &str,
     ) -> Result<Exchanged, GatewayError> {
         let scope = Scope::parse(scope).unwrap();
+        let request = RequestContext::default();
         self.inner
-            .exchange(
-                &session.id,
-                &session.token,
-                scope,
-                "request-1",
-                Context::new(),
-                |_| (),
-            )
+            .exchange(&request, &session.id, &session.token, scope)
             .await
     }
 
@@ -331,7 +332,8 @@ impl TestGateway {
     }
 
     pub(crate) async fn log_out(&self, session: &Session) -> Result<(), GatewayError> {
-        let ended = self.inner.log_out(&session.id, &session.token, drop);
+        let request = RequestContext::default();
+        let ended = self.inner.log_out(&request, &session.id, &session.token);
         ended.await
     }
 

@@ -44,10 +44,9 @@ struct Fixture {
 impl Fixture {
     fn with(logouts: usize) -> Self {
         let events = Arc::<Recorded>::default();
-        let observer: Arc<dyn Observer> = Arc::<Recorded>::clone(&events);
         let mut fixture = Self {
             clock: ManualClock::at(Duration::from_secs(START)),
-            table: UnfinishedLogouts::new("scripted".into(), observer),
+            table: UnfinishedLogouts::new("scripted".into(), events.subscribed()),
             events,
         };
         for number in 0..logouts {
@@ -76,7 +75,7 @@ impl Fixture {
     }
 
     fn outcomes(&self) -> [u64; 4] {
-        Outcome::ALL.map(|outcome| self.table.outcomes.of(outcome))
+        self.table.outcomes.0
     }
 }
 

@@ -1,6 +1,6 @@
 //! The metrics of each IAM.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use iam_adapters::IamError;
@@ -11,8 +11,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::BUCKETS;
+use super::{BUCKETS, IamLabels};
 use crate::gateway::introspection_cache::Source;
+use crate::gateway::upstream_logouts::Outcome;
 
 /// The outcomes of a call to the IAM.
 const OUTCOMES: [&str; 10] = [
@@ -28,9 +29,6 @@ const OUTCOMES: [&str; 10] = [
     "circuit_open",
 ];
 
-/// Labels of which the last one is the IAM's name.
-type IamLabels<const N: usize> = [(&'static str, String); N];
-
 /// The metrics of all IAMs.
 #[derive(Debug)]
 pub struct IamFamilies {
@@ -39,6 +37,8 @@ pub struct IamFamilies {
     durations: Family<IamLabels<2>, Histogram, fn() -> Histogram>,
     circuits: Family<IamLabels<2>, Gauge>,
     clock_offsets: Family<IamLabels<2>, ClockOffset>,
+    unfinished_logouts: Family<IamLabels<1>, Gauge>,
+    ended_logouts: Family<IamLabels<2>, Counter>,
 }
 
 /// By how many seconds the clock of a peer is ahead.
@@ -52,6 +52,8 @@ impl IamFamilies {
             durations: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
             circuits: Family::default(),
             clock_offsets: Family::default(),
+            unfinished_logouts: Family::default(),
+            ended_logouts: Family::default(),
         };
         let help = "Exchanges, by the source of their data";
         registry.register("exchanges", help, metrics.exchanges.clone());
@@ -65,16 +67,30 @@ impl IamFamilies {
         let help = "By how much the clock of an IAM or of Redis is at least ahead of the clock of this replica";
         let clock_offsets = metrics.clock_offsets.clone();
         registry.register_with_unit("clock_offset", help, Unit::Seconds, clock_offsets);
+        let help = "Logouts that failed at the IAM and are not finished yet";
+        let unfinished = metrics.unfinished_logouts.clone();
+        registry.register("unfinished_logouts", help, unfinished);
+        let help = "Logouts that failed at the IAM and are no longer repeated";
+        let ended = metrics.ended_logouts.clone();
+        registry.register("unfinished_logouts_ended", help, ended);
         metrics
     }
 
     /// The metrics of the IAM with this name.
-    #[must_use]
-    pub fn of(&self, name: &str) -> IamMetrics {
+    pub(super) fn of(&self, name: &str) -> IamMetrics {
         let operations = Operation::ALL;
         let label = |operation: Operation| ("operation", operation.name().to_owned());
         let iam = || ("iam", name.to_owned());
         IamMetrics {
+            name: name.into(),
+            exchanges: Source::ALL.map(|source| {
+                let labels = [("source", source.name().to_owned()), iam()];
+                self.exchanges.get_or_create_owned(&labels)
+            }),
+            ended_logouts: Outcome::ALL.map(|outcome| {
+                let labels = [("outcome", outcome.name().to_owned()), iam()];
+                self.ended_logouts.get_or_create_owned(&labels)
+            }),
             calls: operations.map(|operation| {
                 OUTCOMES.map(|outcome| {
                     let outcome = ("outcome", outcome.to_owned());
@@ -100,20 +116,19 @@ impl IamFamilies {
         self.clock_offsets.get_or_create_owned(&labels)
     }
 
-    /// Sets the number of exchanges with data of this source, of sessions of the IAM with this name.
-    pub fn exchanges(&self, name: &str, source: Source, exchanges: u64) {
-        let labels = [
-            ("source", source.name().to_owned()),
-            ("iam", name.to_owned()),
-        ];
-        let counter = self.exchanges.get_or_create_owned(&labels);
-        counter.inner().store(exchanges, Ordering::Relaxed);
+    /// Sets the number of unfinished logouts at the IAM with this name.
+    pub fn unfinished_logouts(&self, name: &str, count: usize) {
+        let gauge = (self.unfinished_logouts).get_or_create_owned(&[("iam", name.to_owned())]);
+        gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 }
 
 /// The metrics of one IAM.
 #[derive(Debug)]
-pub struct IamMetrics {
+pub(super) struct IamMetrics {
+    pub(super) name: Box<str>,
+    exchanges: [Counter; Source::ALL.len()],
+    ended_logouts: [Counter; Outcome::ALL.len()],
     calls: [[Counter; OUTCOMES.len()]; Operation::ALL.len()],
     durations: [Histogram; Operation::ALL.len()],
     circuits: [Gauge; Operation::ALL.len()],
@@ -121,8 +136,27 @@ pub struct IamMetrics {
 }
 
 impl IamMetrics {
+    /// Counts an exchange with data of this source.
+    pub(super) fn exchanged(&self, source: Source) {
+        if let Some(counter) = self.exchanges.get(source as usize) {
+            counter.inc();
+        }
+    }
+
+    /// Counts a logout that is no longer repeated.
+    pub(super) fn logout_ended(&self, outcome: Outcome) {
+        if let Some(counter) = self.ended_logouts.get(outcome as usize) {
+            counter.inc();
+        }
+    }
+
     /// Counts a call.
-    pub fn called(&self, operation: Operation, result: Result<(), &IamError>, took: Duration) {
+    pub(super) fn called(
+        &self,
+        operation: Operation,
+        result: Result<(), &IamError>,
+        took: Duration,
+    ) {
         let outcome = result.err().map_or("ok", IamError::kind);
         let outcome = OUTCOMES.iter().position(|known| *known == outcome);
         let calls = self.calls.get(operation as usize);
@@ -136,12 +170,12 @@ impl IamMetrics {
     }
 
     /// Sets the offset of the IAM's clock, in seconds.
-    pub fn clock(&self, offset: f64) {
+    pub(super) fn clock(&self, offset: f64) {
         self.clock_offset.set(offset);
     }
 
     /// Sets the state of an operation's circuit breaker.
-    pub fn circuit(&self, operation: Operation, circuit: Circuit) {
+    pub(super) fn circuit(&self, operation: Operation, circuit: Circuit) {
         let level = match circuit {
             Circuit::Closed => 0,
             Circuit::HalfOpen => 1,

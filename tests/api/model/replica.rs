@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use auth_gateway::gateway::Gateway;
 use auth_gateway::gateway::error::GatewayError;
+use auth_gateway::gateway::request::RequestContext;
 use auth_gateway::gateway::session_revoker::RevokedSessions;
 use auth_gateway::startup::{Parts, connect};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::clock::ManualClock;
-use iam_adapters::trace::Context;
-use iam_adapters::{ClientContext, Credentials, Replaceable, Scope};
+use iam_adapters::{Credentials, Replaceable, Scope};
 use jiff::Timestamp;
 use mock_iam::Mock;
 use secrecy::ExposeSecret as _;
@@ -132,9 +132,9 @@ impl Api {
                 let credentials = Credentials::new(email.to_owned(), password.into());
                 let credentials = credentials.expect("an address");
                 let session = gateway
-                    .log_in(&credentials, &ClientContext::default())
+                    .log_in(&RequestContext::default(), &credentials)
                     .await;
-                let session = session.result.map_err(Failure::from)?;
+                let session = session.map_err(Failure::from)?;
                 Ok(Pair {
                     id: session.session_id.to_string(),
                     token: session.session_token.expose_secret().to_owned(),
@@ -161,7 +161,7 @@ impl Api {
             Self::Operations(gateway) => {
                 let scope = Scope::parse(&requested).expect("names of scopes");
                 let exchanged = gateway
-                    .exchange(&pair.id, &pair.token, scope, "", Context::new(), |_| ())
+                    .exchange(&RequestContext::default(), &pair.id, &pair.token, scope)
                     .await;
                 let exchanged = exchanged.map_err(Failure::from)?;
                 (exchanged.scope, unverified(exchanged.token.expose()))
@@ -179,7 +179,10 @@ impl Api {
 
     pub(super) async fn log_out(&self, pair: &Pair) -> Answer<()> {
         match self {
-            Self::Operations(gateway) => Ok(gateway.log_out(&pair.id, &pair.token, drop).await?),
+            Self::Operations(gateway) => {
+                let request = RequestContext::default();
+                Ok(gateway.log_out(&request, &pair.id, &pair.token).await?)
+            }
             Self::Service(client, _) => {
                 let answer = client.log_out(&pair.session()).await;
                 success(&answer, (400, "invalid_request"))?;

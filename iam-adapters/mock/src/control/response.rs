@@ -10,7 +10,8 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderMap, HeaderValue};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpResponse, ResponseError};
-use auth_gateway::http::{self, RequestId};
+use auth_gateway::gateway::request::RequestId;
+use auth_gateway::http;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -219,7 +220,7 @@ pub(super) async fn render_errors(
         None => response.map_into_boxed_body(),
     };
     let headers = response.headers_mut();
-    headers.insert(http::X_REQUEST_ID, id.header_value());
+    headers.insert(http::X_REQUEST_ID, http::header_value(&id));
     no_store(headers);
     Ok(response)
 }

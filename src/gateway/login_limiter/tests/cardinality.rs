@@ -30,7 +30,7 @@ fn flood_removes_no_tracked_account_and_untracked_ones_share_the_replica_limit()
         let _ = limiter.log_in(OFFENDER, "", HOME);
     }
     flood(&mut limiter, 500_000, "");
-    assert!(limiter.login_limiter.untracked() > 50_000);
+    assert!(limiter.events.untracked_logins() > 50_000);
     assert_eq!(limiter.calls, 0);
     let offender = limiter.log_in(OFFENDER, RIGHT, unrelated_address(16_000_000));
     assert_eq!(limited_by(&offender), Some((Limit::Account, 30.0)));

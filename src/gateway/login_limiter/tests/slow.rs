@@ -211,7 +211,7 @@ fn flood_before_or_after_does_not_allow_more_guesses() {
     assert_eq!(fail_slowly(&mut limiter, ALICE, 60), 50);
     flood(&mut limiter, 1_000);
     assert_eq!(fail_slowly(&mut limiter, ALICE, 29), 1);
-    assert_eq!(limiter.login_limiter.untracked(), 0);
+    assert_eq!(limiter.events.untracked_logins(), 0);
 }
 
 #[test]

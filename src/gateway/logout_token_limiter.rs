@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use iam_adapters::{ClientAddress, Moment};
 
-use crate::gateway::identifiers::IdentifierKey;
+use super::EndedByIam;
+use super::error::GatewayError;
+use super::identifiers::IdentifierKey;
 
 /// How many invalid tokens a sender may send in one [`WINDOW`]. A misconfigured IAM sends one for
 /// each logout.
@@ -36,15 +38,14 @@ struct Slot {
 }
 
 /// Limits senders of invalid logout tokens.
-pub struct LogoutTokenRateLimiter {
+pub(super) struct LogoutTokenRateLimiter {
     key: Arc<IdentifierKey>,
     slots: Mutex<Box<[Slot]>>,
 }
 
 impl LogoutTokenRateLimiter {
     /// A limiter that knows no sender.
-    #[must_use]
-    pub fn new(key: Arc<IdentifierKey>) -> Self {
+    pub(super) fn new(key: Arc<IdentifierKey>) -> Self {
         Self {
             key,
             slots: Mutex::new(vec![Slot::default(); SLOTS].into_boxed_slice()),
@@ -52,8 +53,7 @@ impl LogoutTokenRateLimiter {
     }
 
     /// The seconds after which the sender may try again; `None` where it is not limited.
-    #[must_use]
-    pub fn retry_after(&self, sender: ClientAddress, now: Moment) -> Option<u64> {
+    pub(super) fn retry_after(&self, sender: ClientAddress, now: Moment) -> Option<u64> {
         let slot = *self.slots().get(self.slot_of(sender))?;
         let (began, count) = slot.invalid?;
         let age = now.since(began);
@@ -62,8 +62,23 @@ impl LogoutTokenRateLimiter {
             .then(|| WINDOW.saturating_sub(age).as_secs().max(1))
     }
 
-    /// Counts an invalid token.
-    pub fn record_invalid(&self, sender: ClientAddress, now: Moment) {
+    /// Counts a token by the result of its verification.
+    pub(super) fn record(
+        &self,
+        sender: Option<ClientAddress>,
+        result: &Result<EndedByIam, GatewayError>,
+        now: Moment,
+    ) {
+        match (sender, result) {
+            (Some(sender), Ok(_)) => self.record_valid(sender, now),
+            (Some(sender), Err(GatewayError::InvalidLogoutToken(_))) => {
+                self.record_invalid(sender, now);
+            }
+            (None, _) | (_, Err(_)) => {}
+        }
+    }
+
+    fn record_invalid(&self, sender: ClientAddress, now: Moment) {
         if let Some(slot) = self.slots().get_mut(self.slot_of(sender)) {
             let current = slot.invalid.filter(|(began, _)| now.since(*began) < WINDOW);
             let (began, count) = current.unwrap_or((now, 0));
@@ -71,8 +86,7 @@ impl LogoutTokenRateLimiter {
         }
     }
 
-    /// Records a valid token.
-    pub fn record_valid(&self, sender: ClientAddress, now: Moment) {
+    fn record_valid(&self, sender: ClientAddress, now: Moment) {
         if let Some(slot) = self.slots().get_mut(self.slot_of(sender)) {
             slot.valid_at = Some(now);
         }

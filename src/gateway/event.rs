@@ -1,0 +1,264 @@
+//! What happens in the gateway, as values that borrow from the operation. The subscribers are the
+//! metrics, the audit log, readiness and the log of requests. Nothing else tells them.
+
+use std::fmt;
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use iam_adapters::resilient::{Circuit, Observer, Operation};
+use iam_adapters::{ClientAddress, IamError};
+
+use super::error::GatewayError;
+use super::identifiers::Identifier;
+use super::introspection_cache::Source;
+use super::request::RequestContext;
+use super::session::{NewSession, SessionId};
+use super::session_revoker::{NotRevocable, RevokedSessions};
+use super::upstream_logouts::Outcome;
+use super::{EndedByIam, LoggedOut};
+
+/// What happened. The name of an IAM is that in the configuration.
+#[derive(Debug, Clone, Copy)]
+pub enum Event<'e> {
+    /// The gateway listens.
+    Started {
+        /// Its version.
+        version: &'static str,
+    },
+    /// The gateway serves no more requests.
+    Stopped,
+    /// A login.
+    Login {
+        /// The request.
+        request: &'e RequestContext,
+        /// The e-mail address and the identifier of the account; `None`: refused before the account was
+        /// considered.
+        account: Option<(&'e str, Identifier)>,
+        /// The IAM of the login, if there is one.
+        iam: Option<&'e Arc<str>>,
+        /// How it ended.
+        end: LoginEnd<'e>,
+    },
+    /// The slow rate begins for the account of this e-mail address, for its unknown networks together
+    /// or for one known network.
+    SlowRate {
+        /// The e-mail address.
+        email: &'e str,
+        /// Whether it is for a known network.
+        is_known_network: bool,
+    },
+    /// A login attempt was not counted, because a table was full.
+    UntrackedLogin,
+    /// An exchange.
+    Exchange {
+        /// The request.
+        request: &'e RequestContext,
+        /// The IAM of the session, if the pair is that of one.
+        iam: Option<&'e Arc<str>>,
+        /// The source of the data, or why no access token was issued.
+        result: Result<Source, &'e GatewayError>,
+    },
+    /// A logout.
+    Logout {
+        /// The request.
+        request: &'e RequestContext,
+        /// The session, if the pair is that of one. The gateway refuses it from now on.
+        session: Option<&'e LoggedOut>,
+        /// Whether it has ended at the IAM too; `None`: the client did not wait.
+        result: Option<Result<(), &'e GatewayError>>,
+    },
+    /// A logout that failed at the IAM is no longer repeated.
+    UpstreamLogout {
+        /// The IAM.
+        iam: &'e str,
+        /// The session.
+        session_id: SessionId,
+        /// What became of it.
+        outcome: Outcome,
+    },
+    /// A logout token.
+    LogoutToken {
+        /// The request.
+        request: &'e RequestContext,
+        /// The IAM whose issuer the token has, if there is one. Any sender of an invalid token can
+        /// choose it.
+        iam: Option<&'e Arc<str>>,
+        /// What the token ended, or why it ended nothing.
+        result: Result<&'e EndedByIam, &'e GatewayError>,
+    },
+    /// A logout token was refused unread, because its sender had sent too many invalid ones.
+    UnreadLogoutToken {
+        /// The request.
+        request: &'e RequestContext,
+    },
+    /// An operator revoked sessions, or tried to.
+    SessionRevocation {
+        /// The request.
+        request: &'e RequestContext,
+        /// The sessions.
+        sessions: &'e RevokedSessions,
+        /// Only sessions whose login began then or before, in RFC 3339.
+        begun_until: Option<&'e str>,
+        /// Whether they are revoked.
+        result: Result<(), NotRevocable>,
+    },
+    /// An operator resets the login limits of an account.
+    LoginLimitsReset {
+        /// The request.
+        request: &'e RequestContext,
+        /// The e-mail address of the account.
+        email: &'e str,
+        /// An address in the known network that is reset too.
+        network: Option<ClientAddress>,
+        /// Whether they are reset. They are not if the audit log cannot be written.
+        is_done: bool,
+    },
+    /// A call for operators without their token.
+    OperatorRefused {
+        /// The request.
+        request: &'e RequestContext,
+        /// Its path.
+        path: &'e str,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A call to an IAM, or to the source of permissions, has ended.
+    IamCall {
+        /// The IAM.
+        iam: &'e str,
+        /// The call.
+        operation: Operation,
+        /// Whether it succeeded.
+        result: Result<(), &'e IamError>,
+        /// Its duration, retries included.
+        took: Duration,
+    },
+    /// The circuit of an operation has changed.
+    Circuit {
+        /// The IAM.
+        iam: &'e str,
+        /// The operation.
+        operation: Operation,
+        /// Its state from now on.
+        circuit: Circuit,
+    },
+    /// The clock of an IAM was compared with that of this replica.
+    IamClock {
+        /// The IAM.
+        iam: &'e str,
+        /// The [`offset`](iam_adapters::clock::offset).
+        offset: f64,
+    },
+    /// The keys of one purpose that are in use, at the start and after a change, or why the keys in the
+    /// folders cannot be used.
+    Keys {
+        /// The purpose, and the ids of the keys in the order of their first use.
+        result: Result<(&'static str, &'e [String]), &'e str>,
+    },
+    /// The files that the settings name were read again.
+    Files {
+        /// Whether their contents are in use, or why not.
+        result: Result<(), &'e str>,
+    },
+}
+
+/// How a login ended.
+#[derive(Debug, Clone, Copy)]
+pub enum LoginEnd<'e> {
+    /// With a session, or with the reason why there is none.
+    Decided(Result<&'e NewSession, &'e GatewayError>),
+    /// Its session ends before the client gets it, because the audit log cannot be written.
+    Withdrawn(&'e NewSession),
+    /// The client did not wait.
+    Unknown,
+}
+
+/// Receives every event. It must not wait: the request does.
+pub trait Subscriber: fmt::Debug + Send + Sync {
+    /// This happened.
+    fn on_event(&self, event: &Event<'_>);
+}
+
+/// All subscribers, in the order in which they receive an event.
+#[derive(Debug, Clone)]
+pub struct Subscribers(Arc<[Arc<dyn Subscriber>]>);
+
+impl Subscribers {
+    /// These subscribers.
+    #[must_use]
+    pub fn new(subscribers: impl Into<Arc<[Arc<dyn Subscriber>]>>) -> Self {
+        Self(subscribers.into())
+    }
+
+    /// Hands the event to each of them.
+    pub fn emit(&self, event: &Event<'_>) {
+        for subscriber in &*self.0 {
+            subscriber.on_event(event);
+        }
+    }
+
+    /// Receives what the adapter of the IAM with this name observes.
+    #[must_use]
+    pub fn of_iam(&self, iam: Arc<str>) -> Arc<dyn Observer> {
+        let subscribers = self.clone();
+        Arc::new(IamObserver { iam, subscribers })
+    }
+
+    /// Emits the event of an operation whose client does not wait for its end.
+    pub(super) const fn unless_finished<'e>(&'e self, event: Event<'e>) -> Unfinished<'e> {
+        Unfinished {
+            subscribers: self,
+            event,
+        }
+    }
+}
+
+/// An event that is emitted when it is dropped.
+pub(super) struct Unfinished<'e> {
+    subscribers: &'e Subscribers,
+    event: Event<'e>,
+}
+
+impl Unfinished<'_> {
+    /// The operation has ended: the event is not emitted.
+    pub(super) const fn finish(self) {
+        mem::forget(self);
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        self.subscribers.emit(&self.event);
+    }
+}
+
+#[derive(Debug)]
+struct IamObserver {
+    iam: Arc<str>,
+    subscribers: Subscribers,
+}
+
+impl Observer for IamObserver {
+    fn called(&self, operation: Operation, result: Result<(), &IamError>, took: Duration) {
+        self.subscribers.emit(&Event::IamCall {
+            iam: &self.iam,
+            operation,
+            result,
+            took,
+        });
+    }
+
+    fn circuit(&self, operation: Operation, circuit: Circuit) {
+        self.subscribers.emit(&Event::Circuit {
+            iam: &self.iam,
+            operation,
+            circuit,
+        });
+    }
+
+    fn clock(&self, offset: f64) {
+        let iam = &*self.iam;
+        self.subscribers.emit(&Event::IamClock { iam, offset });
+    }
+}
