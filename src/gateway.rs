@@ -565,13 +565,16 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// The seconds after which the sender may try again.
-    pub fn admit_logout_token(&self, request: &RequestContext) -> Result<(), u64> {
-        let now = self.clock.now();
-        let sender = request.client;
-        let wait = sender.and_then(|sender| self.logout_token_limiter.retry_after(sender, now));
-        wait.map_or(Ok(()), Err)
-            .inspect_err(|_| self.emit(&Event::UnreadLogoutToken { request }))
+    /// [`GatewayError::TooManyLogoutTokens`] with the time to wait.
+    pub fn admit_logout_token(&self, request: &RequestContext) -> Result<(), GatewayError> {
+        let admitted = (self.logout_token_limiter).admit(request.client, self.clock.now());
+        admitted.inspect_err(|error| {
+            self.emit(&Event::LogoutToken {
+                request,
+                iam: None,
+                result: Err(error),
+            });
+        })
     }
 
     /// Hands an event to every subscriber.

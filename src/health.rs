@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use iam_adapters::resilient::{Circuit, Operation};
 use iam_adapters::{Clock, IamError, Misconfiguration, Moment};
+use strum::IntoStaticStr;
 
 use crate::gateway::event::{Event, Subscriber};
 use crate::gateway::introspection_cache::Source;
@@ -21,7 +22,8 @@ pub use reason::{Reason, ReasonCode};
 use stale::Stale;
 
 /// Whether this replica should get traffic.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Readiness {
     /// Yes.
     #[default]
@@ -30,18 +32,6 @@ pub enum Readiness {
     Degraded,
     /// No.
     NotReady,
-}
-
-impl Readiness {
-    /// The state's name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Degraded => "degraded",
-            Self::NotReady => "not_ready",
-        }
-    }
 }
 
 /// The last result of the calls to one IAM.
@@ -233,7 +223,7 @@ impl Health {
     pub fn log_change(&self, report: &Report) {
         let codes: Vec<_> = report.reasons.iter().map(|reason| reason.code).collect();
         let is_expected = codes.iter().any(|code| code.is_of_start_or_stop());
-        let names: Vec<_> = codes.iter().map(|code| code.name()).collect();
+        let names: Vec<_> = codes.iter().map(|code| code.into_str()).collect();
         let current = Some((report.readiness, codes));
         {
             let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
@@ -242,7 +232,7 @@ impl Health {
             }
             *logged = current;
         }
-        let readiness = report.readiness.name();
+        let readiness = report.readiness.into_str();
         let reasons = (!names.is_empty()).then(|| names.join(", "));
         let reasons = reasons.as_deref();
         if report.readiness == Readiness::NotReady && !is_expected {

@@ -270,7 +270,9 @@ impl ReplicationStream {
                 }
             };
             match self.gateway.session_revoker().learn(&revocation) {
-                Learned::New => self.metrics.received(),
+                Learned::New => {
+                    self.metrics.received.inc();
+                }
                 Learned::Known | Learned::Expired => {}
             }
         }

@@ -154,11 +154,6 @@ impl Line {
                     Err(_) => line,
                 }
             }
-            Event::UnreadLogoutToken { request } => {
-                let too_many = Decision::refused("too_many_invalid");
-                let line = Self::decided("logout_token", too_many);
-                line.requested(request, ids).written(Written::First)
-            }
             Event::SessionRevocation {
                 request,
                 sessions,
@@ -416,6 +411,7 @@ impl Decision {
             }),
             GatewayError::NothingGranted => Self::refused("nothing_granted"),
             GatewayError::InvalidLogoutToken(why) => Self::refused(why.kind()),
+            GatewayError::TooManyLogoutTokens { .. } => Self::refused("too_many_invalid"),
             GatewayError::NoLogoutTokens => Self::refused("no_logout_tokens"),
             GatewayError::Unavailable(fault)
             | GatewayError::TooSlow(fault)
@@ -423,7 +419,7 @@ impl Decision {
             | GatewayError::Throttled { fault, .. }
             | GatewayError::Full(fault) => Self::failed(fault.kind()),
             GatewayError::TooManyLogins { limit, .. } => Self {
-                limit: Some(limit.name()),
+                limit: Some(limit.into_str()),
                 ..Self::refused("rate_limited")
             },
             GatewayError::NotReady(NotReady::CatchingUp) => Self::failed("revocations_catching_up"),
@@ -438,7 +434,9 @@ impl Decision {
     pub(super) const fn of_logout(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Finished => Self::SUCCESS,
-            Outcome::Expired | Outcome::Rejected | Outcome::Dropped => Self::failed(outcome.name()),
+            Outcome::Expired | Outcome::Rejected | Outcome::Dropped => {
+                Self::failed(outcome.into_str())
+            }
         }
     }
 

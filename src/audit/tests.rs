@@ -11,6 +11,7 @@ use iam_adapters::trace::Context;
 use iam_adapters::{ClientAddress, IamError, Misconfiguration, Refusal, Subject};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value;
+use strum::VariantArray as _;
 use tempfile::TempDir;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -343,6 +344,9 @@ fn each_reason_is_in_the_documentation() {
     let errors = errors.chain(tokens).chain(faults.map(GatewayError::from));
     let errors = errors.chain([
         GatewayError::NoLogoutTokens,
+        GatewayError::TooManyLogoutTokens {
+            retry_after: Duration::ZERO,
+        },
         GatewayError::TooManyLogins {
             limit: Limit::Address,
             retry_after: Duration::ZERO,
@@ -352,7 +356,12 @@ fn each_reason_is_in_the_documentation() {
     ]);
     let mut reasons: BTreeSet<_> = errors
         .map(|error| Decision::of_error(&error))
-        .chain(LogoutOutcome::ALL.map(Decision::of_logout))
+        .chain(
+            LogoutOutcome::VARIANTS
+                .iter()
+                .copied()
+                .map(Decision::of_logout),
+        )
         .chain([
             Decision::unknown(),
             Decision::NOT_AUDITED,
@@ -363,7 +372,6 @@ fn each_reason_is_in_the_documentation() {
     // Those of single events.
     for name in [
         "unknown_domain",
-        "too_many_invalid",
         "unknown_iam",
         "unknown_prefix",
         "no_token_configured",

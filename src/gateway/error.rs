@@ -27,6 +27,12 @@ pub enum GatewayError {
     /// The logout token is invalid. The reason is for the log only.
     #[error("invalid logout token")]
     InvalidLogoutToken(#[source] InvalidLogoutToken),
+    /// The sender of a logout token has sent too many invalid ones. It was not read.
+    #[error("too many invalid logout tokens")]
+    TooManyLogoutTokens {
+        /// How long to wait.
+        retry_after: Duration,
+    },
     /// The IAM sends no logout tokens.
     #[error("this IAM sends no logout tokens")]
     NoLogoutTokens,

@@ -87,11 +87,6 @@ pub enum Event<'e> {
         /// What the token ended, or why it ended nothing.
         result: Result<&'e EndedByIam, &'e GatewayError>,
     },
-    /// A logout token was refused unread, because its sender had sent too many invalid ones.
-    UnreadLogoutToken {
-        /// The request.
-        request: &'e RequestContext,
-    },
     /// An operator revoked sessions, or tried to.
     SessionRevocation {
         /// The request.

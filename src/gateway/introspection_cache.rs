@@ -26,6 +26,7 @@ use iam_adapters::{
 use moka::sync::Cache;
 use opentelemetry::KeyValue;
 use opentelemetry::trace::SpanBuilder;
+use strum::{IntoStaticStr, VariantArray};
 
 use super::Random;
 use super::error::{GatewayError, InvalidSession};
@@ -71,7 +72,8 @@ pub struct Freshness {
 }
 
 /// The source of the data that an exchange used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Source {
     /// The caches.
     Hit,
@@ -83,29 +85,6 @@ pub enum Source {
     Coalesced,
     /// Cached data older than the freshness, because the IAM did not respond (`stale_if_error`).
     Stale,
-}
-
-impl Source {
-    /// Every source.
-    pub const ALL: [Self; 5] = [
-        Self::Hit,
-        Self::Shared,
-        Self::Miss,
-        Self::Coalesced,
-        Self::Stale,
-    ];
-
-    /// The source's name in logs and metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Hit => "hit",
-            Self::Shared => "shared",
-            Self::Miss => "miss",
-            Self::Coalesced => "coalesced",
-            Self::Stale => "stale",
-        }
-    }
 }
 
 /// The keys of a session and its subject in the caches.
@@ -442,7 +421,10 @@ impl IntrospectionCache {
         let result = span.around(introspection).await;
         span.end(|span| {
             if let Ok(active) = &result {
-                span.set_attribute(KeyValue::new("auth_gateway.cache", active.source.name()));
+                span.set_attribute(KeyValue::new(
+                    "auth_gateway.cache",
+                    active.source.into_str(),
+                ));
             }
         });
         result

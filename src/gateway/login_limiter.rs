@@ -28,6 +28,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use iam_adapters::{ClientAddress, Clock, Network};
+use strum::{Display, IntoStaticStr, VariantArray};
 
 use super::error::GatewayError;
 use super::event::{Event, Subscribers};
@@ -87,7 +88,8 @@ pub struct SlowRate {
 }
 
 /// The limit that an attempt exceeds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr, VariantArray, Display)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Limit {
     /// Refused logins of an account.
     Account,
@@ -99,35 +101,6 @@ pub enum Limit {
     Address,
     /// Logins from this replica that reach one IAM.
     Replica,
-}
-
-impl Limit {
-    /// Every limit.
-    pub const ALL: [Self; 5] = [
-        Self::Account,
-        Self::AccountSlow,
-        Self::AccountSessions,
-        Self::Address,
-        Self::Replica,
-    ];
-
-    /// The limit's name in logs and metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Account => "account",
-            Self::AccountSlow => "account_slow",
-            Self::AccountSessions => "account_sessions",
-            Self::Address => "address",
-            Self::Replica => "replica",
-        }
-    }
-}
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 /// Counts login attempts, and refuses those beyond the limits.

@@ -52,14 +52,28 @@ impl LogoutTokenRateLimiter {
         }
     }
 
-    /// The seconds after which the sender may try again; `None` where it is not limited.
-    pub(super) fn retry_after(&self, sender: ClientAddress, now: Moment) -> Option<u64> {
+    /// Refuses a sender of too many invalid tokens.
+    ///
+    /// # Errors
+    ///
+    /// [`GatewayError::TooManyLogoutTokens`] with the time to wait.
+    pub(super) fn admit(
+        &self,
+        sender: Option<ClientAddress>,
+        now: Moment,
+    ) -> Result<(), GatewayError> {
+        let retry_after = sender.and_then(|sender| self.retry_after(sender, now));
+        retry_after.map_or(Ok(()), |retry_after| {
+            Err(GatewayError::TooManyLogoutTokens { retry_after })
+        })
+    }
+
+    fn retry_after(&self, sender: ClientAddress, now: Moment) -> Option<Duration> {
         let slot = *self.slots().get(self.slot_of(sender))?;
         let (began, count) = slot.invalid?;
         let age = now.since(began);
         let is_trusted = slot.valid_at.is_some_and(|at| now.since(at) < TRUSTED);
-        (count >= INVALID_MAX && age < WINDOW && !is_trusted)
-            .then(|| WINDOW.saturating_sub(age).as_secs().max(1))
+        (count >= INVALID_MAX && age < WINDOW && !is_trusted).then(|| WINDOW.saturating_sub(age))
     }
 
     /// Counts a token by the result of its verification.
@@ -149,8 +163,11 @@ mod tests {
             assert_eq!(limiter.retry_after(attacker(), at(0)), None);
             limiter.record_invalid(attacker(), at(0));
         }
-        assert_eq!(limiter.retry_after(attacker(), at(0)), Some(10));
-        assert_eq!(limiter.retry_after(attacker(), at(9)), Some(1));
+        assert_eq!(limiter.retry_after(attacker(), at(0)), Some(WINDOW));
+        assert_eq!(
+            limiter.retry_after(attacker(), at(9)),
+            Some(Duration::from_secs(1))
+        );
         assert_eq!(limiter.retry_after(other, at(9)), None);
         assert_eq!(limiter.retry_after(attacker(), at(10)), None);
         limiter.record_invalid(attacker(), at(10));

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use iam_adapters::{Clock, IamAdapter, IamError, Misconfiguration, Moment, UpstreamSession};
+use strum::{EnumCount, IntoStaticStr, VariantArray};
 
 use super::Random;
 use super::event::{Event, Subscribers};
@@ -54,7 +55,8 @@ pub(super) struct UpstreamLogout {
 }
 
 /// What became of an unfinished logout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumCount, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Outcome {
     /// The session has ended at the IAM.
     Finished,
@@ -66,25 +68,9 @@ pub enum Outcome {
     Dropped,
 }
 
-impl Outcome {
-    /// Every outcome.
-    pub const ALL: [Self; 4] = [Self::Finished, Self::Expired, Self::Rejected, Self::Dropped];
-
-    /// The outcome's name in the metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Finished => "finished",
-            Self::Expired => "expired",
-            Self::Rejected => "rejected",
-            Self::Dropped => "dropped",
-        }
-    }
-}
-
 /// The number of logouts with each outcome since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Outcomes([u64; Outcome::ALL.len()]);
+struct Outcomes([u64; Outcome::COUNT]);
 
 impl Outcomes {
     /// The number with this outcome.
@@ -229,7 +215,7 @@ impl UpstreamLogouts {
 
     /// The number of logouts with each outcome.
     #[cfg(test)]
-    pub(super) fn outcomes(&self) -> [u64; Outcome::ALL.len()] {
+    pub(super) fn outcomes(&self) -> [u64; Outcome::COUNT] {
         self.unfinished().outcomes.0
     }
 

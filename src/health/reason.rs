@@ -1,9 +1,8 @@
 //! Why a replica is degraded or not ready.
 
-use std::fmt;
-
 use iam_adapters::{IamError, Misconfiguration};
 use serde::{Serialize, Serializer};
+use strum::{Display, IntoStaticStr, VariantArray};
 
 use crate::gateway::keys::KeyWarning;
 
@@ -46,28 +45,70 @@ impl Reason {
     }
 }
 
-/// Defines the codes once, so that none is missing in [`ReasonCode::ALL`].
-macro_rules! reason_codes {
-    ($($(#[$doc:meta])+ $variant:ident = $name:literal,)+) => {
-        /// The stable name of a reason. `openapi.yaml` lists the same.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum ReasonCode {
-            $($(#[$doc])+ $variant,)+
-        }
-
-        impl ReasonCode {
-            /// Every code.
-            pub const ALL: &[Self] = &[$(Self::$variant,)+];
-
-            /// The code as text.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)+
-                }
-            }
-        }
-    };
+/// The stable name of a reason. `openapi.yaml` lists the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Display, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum ReasonCode {
+    /// The first probe of the IAM has not ended.
+    IamNotProbed,
+    /// [`IamError::Unreachable`].
+    Unreachable,
+    /// [`IamError::TimedOut`].
+    TimedOut,
+    /// [`IamError::Failed`].
+    Failed,
+    /// [`IamError::Throttled`].
+    Throttled,
+    /// [`IamError::Unreadable`].
+    Unreadable,
+    /// [`Misconfiguration::UnknownClient`].
+    UnknownClient,
+    /// [`Misconfiguration::ClientSecret`].
+    ClientSecret,
+    /// [`Misconfiguration::Tenant`].
+    Tenant,
+    /// [`Misconfiguration::PasswordLogin`].
+    PasswordLogin,
+    /// [`Misconfiguration::Issuer`].
+    Issuer,
+    /// [`Misconfiguration::Introspection`].
+    Introspection,
+    /// [`Misconfiguration::ForeignClient`].
+    ForeignClient,
+    /// [`Misconfiguration::Tls`].
+    Tls,
+    /// [`Misconfiguration::Other`].
+    Other,
+    /// The source of the permissions fails, and the IAM does not.
+    PermissionSource,
+    /// Calls of an operation are not made, because too many failed.
+    CircuitOpen,
+    /// Access tokens are issued with stale data, as `stale_if_error` allows.
+    ServingStale,
+    /// The clock of this replica differs from that of an IAM or of Redis.
+    ClockWrong,
+    /// A folder of keys cannot be used.
+    KeysUnreadable,
+    /// A replica uses a key that another one does not have.
+    KeysDiffer,
+    /// A file that the settings name cannot be used as it is now.
+    FilesUnreadable,
+    /// The certificate of the public listener has expired, or is not valid yet.
+    CertificateInvalid,
+    /// The sealing key in use is overdue for rotation.
+    SealingKeyOld,
+    /// Revocations of other replicas from before the start are not known yet.
+    RevocationsCatchingUp,
+    /// Redis does not respond.
+    RevocationsUnreachable,
+    /// Redis refuses to store revocations.
+    RevocationsRefused,
+    /// There are so many live revocations that no session can begin.
+    RevocationsFull,
+    /// Logouts that failed at the IAM are not finished after a while.
+    UnfinishedLogouts,
+    /// The replica is about to stop.
+    Stopping,
 }
 
 impl ReasonCode {
@@ -78,69 +119,6 @@ impl ReasonCode {
             Self::IamNotProbed | Self::RevocationsCatchingUp | Self::Stopping
         )
     }
-}
-
-reason_codes! {
-    /// The first probe of the IAM has not ended.
-    IamNotProbed = "iam_not_probed",
-    /// [`IamError::Unreachable`].
-    Unreachable = "unreachable",
-    /// [`IamError::TimedOut`].
-    TimedOut = "timed_out",
-    /// [`IamError::Failed`].
-    Failed = "failed",
-    /// [`IamError::Throttled`].
-    Throttled = "throttled",
-    /// [`IamError::Unreadable`].
-    Unreadable = "unreadable",
-    /// [`Misconfiguration::UnknownClient`].
-    UnknownClient = "unknown_client",
-    /// [`Misconfiguration::ClientSecret`].
-    ClientSecret = "client_secret",
-    /// [`Misconfiguration::Tenant`].
-    Tenant = "tenant",
-    /// [`Misconfiguration::PasswordLogin`].
-    PasswordLogin = "password_login",
-    /// [`Misconfiguration::Issuer`].
-    Issuer = "issuer",
-    /// [`Misconfiguration::Introspection`].
-    Introspection = "introspection",
-    /// [`Misconfiguration::ForeignClient`].
-    ForeignClient = "foreign_client",
-    /// [`Misconfiguration::Tls`].
-    Tls = "tls",
-    /// [`Misconfiguration::Other`].
-    Other = "other",
-    /// The source of the permissions fails, and the IAM does not.
-    PermissionSource = "permission_source",
-    /// Calls of an operation are not made, because too many failed.
-    CircuitOpen = "circuit_open",
-    /// Access tokens are issued with stale data, as `stale_if_error` allows.
-    ServingStale = "serving_stale",
-    /// The clock of this replica differs from that of an IAM or of Redis.
-    ClockWrong = "clock_wrong",
-    /// A folder of keys cannot be used.
-    KeysUnreadable = "keys_unreadable",
-    /// A replica uses a key that another one does not have.
-    KeysDiffer = "keys_differ",
-    /// A file that the settings name cannot be used as it is now.
-    FilesUnreadable = "files_unreadable",
-    /// The certificate of the public listener has expired, or is not valid yet.
-    CertificateInvalid = "certificate_invalid",
-    /// The sealing key in use is overdue for rotation.
-    SealingKeyOld = "sealing_key_old",
-    /// Revocations of other replicas from before the start are not known yet.
-    RevocationsCatchingUp = "revocations_catching_up",
-    /// Redis does not respond.
-    RevocationsUnreachable = "revocations_unreachable",
-    /// Redis refuses to store revocations.
-    RevocationsRefused = "revocations_refused",
-    /// There are so many live revocations that no session can begin.
-    RevocationsFull = "revocations_full",
-    /// Logouts that failed at the IAM are not finished after a while.
-    UnfinishedLogouts = "unfinished_logouts",
-    /// The replica is about to stop.
-    Stopping = "stopping",
 }
 
 impl ReasonCode {
@@ -187,14 +165,8 @@ impl From<KeyWarning> for Reason {
     }
 }
 
-impl fmt::Display for ReasonCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 impl Serialize for ReasonCode {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
+        serializer.serialize_str(self.into_str())
     }
 }

@@ -3,11 +3,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use iam_adapters::clock::ManualClock;
 use iam_adapters::resilient::Observer;
 use iam_adapters::{IamAdapter as _, Misconfiguration, Replaceable, ResilientAdapter};
+use strum::VariantArray as _;
 
 use super::*;
 use crate::config::sample::{Sample, registry};
 use crate::gateway::event::Subscribers;
 use crate::gateway::request::RequestContext;
+use crate::telemetry::metrics::Metrics;
 
 /// The health of a replica with these IAMs.
 fn replica(clock: &Arc<ManualClock>, iams: &[&str]) -> Arc<Health> {
@@ -113,11 +115,14 @@ fn openapi_lists_every_reason_code_and_no_other() {
         .iter()
         .map(|name| name.as_str().unwrap())
         .collect();
-    let known: BTreeSet<_> = ReasonCode::ALL.iter().map(|code| code.name()).collect();
+    let known: BTreeSet<_> = ReasonCode::VARIANTS
+        .iter()
+        .map(|code| code.into_str())
+        .collect();
     assert_eq!(listed, known);
     assert_eq!(
         known.len(),
-        ReasonCode::ALL.len(),
+        ReasonCode::VARIANTS.len(),
         "two codes with one name"
     );
 }
@@ -208,10 +213,12 @@ fn another_problem_does_not_change_not_ready() {
 fn clock_that_differs_by_more_than_30_seconds_is_a_reason_that_names_the_peer_until_it_agrees() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let metrics = Metrics::default();
-    let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
-    let iam = IamHealth::new("corp".into(), Arc::clone(&time), metrics.iam.of("corp"));
-    let iam = Arc::new(iam);
-    let health = Health::new(time, vec![Arc::clone(&iam)], Lifecycle::default());
+    let health = replica(&clock, &["corp"]);
+    let subscribers: [Arc<dyn Subscriber>; 2] = [
+        Arc::<Health>::clone(&health),
+        Arc::new(metrics.of_gateway(&["corp"])),
+    ];
+    let iam = Subscribers::new(subscribers).of_iam("corp".into());
     iam.called(Operation::Probe, Ok(()), Duration::ZERO);
     let of_iam = "of this replica is 40 s behind the clock of the IAM corp";
     let of_redis = "of this replica is 301 s ahead of the clock of Redis";

@@ -21,11 +21,11 @@ pub(super) async fn receive(
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
     let (gateway, context) = (&app_state.gateway, &request_context(&request));
-    (gateway.admit_logout_token(context)).map_err(Problem::InvalidLogoutTokens)?;
+    let failed = |error| app_state.failed(Operation::BackchannelLogout, error);
+    gateway.admit_logout_token(context).map_err(failed)?;
     let body = body::read_form(&request, payload, &app_state).await?;
     let token = logout_token(&body).map_err(Problem::InvalidRequest)?;
-    (gateway.receive_logout_token(context, &token).await)
-        .map_err(|error| app_state.failed(Operation::BackchannelLogout, error))?;
+    (gateway.receive_logout_token(context, &token).await).map_err(failed)?;
     let mut response = HttpResponse::Ok();
     no_store(&mut response);
     Ok(response.finish())

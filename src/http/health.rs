@@ -35,7 +35,7 @@ pub(super) async fn ready(app_state: Data<AppState>) -> HttpResponse {
     let iams: Vec<_> = iams.map(|(iam, last)| iam_state(iam, last)).collect();
     let (signing, sealing) = (keys.signing.key_set(), keys.sealing.key_set());
     let body = json!({
-        "status": report.readiness.name(),
+        "status": report.readiness.into_str(),
         "reasons": report.reasons,
         "iams": iams,
         "keys": {

@@ -24,7 +24,6 @@ use opentelemetry::trace::{FutureExt as _, TraceContextExt as _};
 use tracing::{Instrument as _, Span, field};
 
 use crate::gateway::event::{Event, LoginEnd, Subscriber};
-use crate::gateway::introspection_cache::Source;
 use crate::gateway::request::{RequestContext, RequestId};
 use crate::server::{Hooks, Refusal, ShedReason};
 use crate::telemetry::metrics::{Outcome, Route};
@@ -232,7 +231,7 @@ impl InProgress {
     fn finish(&self, app_state: &AppState, status: StatusCode, problem: Option<&Problem>) {
         let took = self.began.elapsed();
         let outcome = match problem {
-            Some(problem) => problem.answer().code.outcome(),
+            Some(problem) => problem.answer().code,
             // Other routes may have their own error responses.
             None if status.is_client_error() => Outcome::InvalidRequest,
             None => Outcome::Ok,
@@ -240,7 +239,7 @@ impl InProgress {
         app_state.metrics.request(self.route, outcome, took);
         let fields = self.context.log_fields();
         let iam = app_state.gateway.iams().attributed(fields.iam.as_deref());
-        let source = fields.source.map(Source::name);
+        let source = fields.source.map(|source| source.into_str());
         let span = self.context.trace.span();
         let is_sampled = span.span_context().is_sampled();
         if is_sampled {
@@ -253,9 +252,9 @@ impl InProgress {
                     target: "auth_gateway::request",
                     $level,
                     request_id = self.context.id.as_str(),
-                    route = self.route.name(),
+                    route = self.route.into_str(),
                     status = status.as_u16(),
-                    outcome = outcome.name(),
+                    outcome = outcome.into_str(),
                     iam.name = iam,
                     cache = source,
                     account = fields.account.map(field::display),

@@ -27,63 +27,20 @@ use super::body::no_store;
 pub use invalid_request::InvalidRequest;
 pub use table::{Answer, RetryAfter};
 
-/// The codes of the `error` member (RFC 6749 section 5.2; `temporarily_unavailable` and
-/// `server_error` are those of section 4.1.2.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Code {
-    /// The request is invalid.
-    InvalidRequest,
-    /// The credentials or the session are invalid.
-    InvalidGrant,
-    /// The scope is malformed, or none of it can be granted.
-    InvalidScope,
-    /// Another grant type than `session`.
-    UnsupportedGrantType,
-    /// A later retry may succeed.
-    TemporarilyUnavailable,
-    /// A failure that the client cannot correct.
-    ServerError,
-    /// The bearer token of an operator is missing or wrong (RFC 6750 section 3.1).
-    InvalidToken,
-    /// The call is for operators, and the settings have no token for them.
-    AccessDenied,
-}
-
-impl Code {
-    /// The code in the response.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.outcome().name()
-    }
-
-    /// The code as the outcome of a request.
-    #[must_use]
-    pub const fn outcome(self) -> Outcome {
-        match self {
-            Self::InvalidRequest => Outcome::InvalidRequest,
-            Self::InvalidGrant => Outcome::InvalidGrant,
-            Self::InvalidScope => Outcome::InvalidScope,
-            Self::UnsupportedGrantType => Outcome::UnsupportedGrantType,
-            Self::TemporarilyUnavailable => Outcome::TemporarilyUnavailable,
-            Self::ServerError => Outcome::ServerError,
-            Self::InvalidToken => Outcome::InvalidToken,
-            Self::AccessDenied => Outcome::AccessDenied,
-        }
-    }
-
-    const fn description(self) -> &'static str {
-        match self {
-            Self::InvalidRequest => "The request is malformed or not allowed here.",
-            Self::InvalidGrant => "The credentials or the session are not valid.",
-            Self::InvalidScope => "The requested scope is not valid.",
-            Self::UnsupportedGrantType => "The grant type is not supported.",
-            Self::TemporarilyUnavailable => "The service cannot answer now. Try again later.",
-            Self::ServerError => "The service failed.",
-            Self::InvalidToken => "The bearer token is missing or not valid.",
-            Self::AccessDenied => {
-                "This call needs management.token or management.token_file to be set."
-            }
+/// What an error code means (RFC 6749 section 5.2; `temporarily_unavailable` and `server_error` are those of
+/// section 4.1.2.1).
+const fn description(code: Outcome) -> &'static str {
+    match code {
+        Outcome::Ok => "",
+        Outcome::InvalidRequest => "The request is malformed or not allowed here.",
+        Outcome::InvalidGrant => "The credentials or the session are not valid.",
+        Outcome::InvalidScope => "The requested scope is not valid.",
+        Outcome::UnsupportedGrantType => "The grant type is not supported.",
+        Outcome::TemporarilyUnavailable => "The service cannot answer now. Try again later.",
+        Outcome::ServerError => "The service failed.",
+        Outcome::InvalidToken => "The bearer token is missing or not valid.",
+        Outcome::AccessDenied => {
+            "This call needs management.token or management.token_file to be set."
         }
     }
 }
@@ -122,8 +79,6 @@ pub enum Problem {
     NotFound,
     /// The path has only these methods.
     MethodNotAllowed(&'static str),
-    /// The sender has sent too many invalid logout tokens. It may retry after so many seconds.
-    InvalidLogoutTokens(u64),
     /// The gateway is about to stop.
     Draining,
     /// The gateway is overloaded.
@@ -165,7 +120,6 @@ impl Problem {
             | Self::TooSlow
             | Self::NotFound
             | Self::MethodNotAllowed(_)
-            | Self::InvalidLogoutTokens(_)
             | Self::Draining
             | Self::Overloaded
             | Self::NoOperatorToken
@@ -204,7 +158,6 @@ impl Problem {
             | Self::TooSlow
             | Self::NotFound
             | Self::MethodNotAllowed(_)
-            | Self::InvalidLogoutTokens(_)
             | Self::Draining
             | Self::Overloaded
             | Self::NoOperatorToken
@@ -212,7 +165,7 @@ impl Problem {
             | Self::OperatorTokenInvalid
             | Self::NotAudited(_)
             | Self::Panic
-            | Self::Gateway { .. } => self.answer().code.description(),
+            | Self::Gateway { .. } => description(self.answer().code),
         };
         fixed.into()
     }
@@ -222,7 +175,7 @@ impl Problem {
     pub fn response(&self, request_id: &RequestId) -> HttpResponse {
         #[derive(Serialize)]
         struct Body<'a> {
-            error: Code,
+            error: &'static str,
             error_description: Cow<'static, str>,
             request_id: &'a str,
         }
@@ -248,7 +201,7 @@ impl Problem {
             }
         }
         response.json(Body {
-            error: answer.code,
+            error: answer.code.into_str(),
             error_description: self.description(),
             request_id: request_id.as_str(),
         })
@@ -267,7 +220,7 @@ impl From<Unwritable> for Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.answer().code.name())
+        f.write_str(self.answer().code.into_str())
     }
 }
 

@@ -50,7 +50,11 @@ fn describe(app_state: &AppState, report: &Report, now: Moment) -> Page {
     let reasons = report.reasons.iter();
     let reasons = reasons.map(|reason| {
         let iam = reason.iam.clone().unwrap_or_default();
-        [reason.code.name().to_owned(), iam, reason.message.clone()]
+        [
+            reason.code.into_str().to_owned(),
+            iam,
+            reason.message.clone(),
+        ]
     });
     page.table("Reasons", ["reason", "IAM", "message"], reasons);
     let fact = |name: &str, value: String| [name.to_owned(), value];

@@ -35,7 +35,7 @@ pub(super) fn describe(
 ) {
     let code = i64::from(status.as_u16());
     span.set_attribute(KeyValue::new("http.response.status_code", code));
-    span.set_attribute(KeyValue::new("auth_gateway.outcome", outcome.name()));
+    span.set_attribute(KeyValue::new("auth_gateway.outcome", outcome.into_str()));
     if let Some(iam) = iam {
         span.set_attribute(KeyValue::new("iam.name", iam.to_owned()));
     }

@@ -74,10 +74,11 @@ impl PendingQueue {
         self.revocations
             .settle(settled.map(|(revocation, result)| (*revocation, delivery(result))));
         for result in results {
-            match result {
-                Ok(()) => self.metrics.sent(),
-                Err(_) => self.metrics.failed(),
-            }
+            let counter = match result {
+                Ok(()) => &self.metrics.sent,
+                Err(_) => &self.metrics.failed,
+            };
+            counter.inc();
         }
         if results.iter().any(Result::is_ok) {
             self.responsive.store(true, Ordering::Release);

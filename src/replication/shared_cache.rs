@@ -168,7 +168,7 @@ impl SharedCache for RedisCache {
             let found = span.around(inner.look_up(name)).await;
             span.end(|span| match &found {
                 Ok(_) | Err(LookUp::Miss) => {}
-                Err(fault) => trace::fail(span, fault.name()),
+                Err(fault) => trace::fail(span, fault.into_str()),
             });
             found
                 .inspect_err(|result| inner.metrics.looked_up(*result))
@@ -196,8 +196,8 @@ impl SharedCache for RedisCache {
             drop(permit);
             span.end(|span| match stored {
                 Ok(Ok(())) => {}
-                Ok(Err(_)) => trace::fail(span, LookUp::Unavailable.name()),
-                Err(_) => trace::fail(span, LookUp::TimedOut.name()),
+                Ok(Err(_)) => trace::fail(span, LookUp::Unavailable.into_str()),
+                Err(_) => trace::fail(span, LookUp::TimedOut.into_str()),
             });
         });
     }

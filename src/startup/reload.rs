@@ -197,7 +197,7 @@ impl FilePoller {
             .iter()
             .filter(|reason| !self.logged.contains(reason))
         {
-            tracing::warn!(code = new.code.name(), "{}", new.message);
+            tracing::warn!(code = new.code.into_str(), "{}", new.message);
             let detail = &*new.message;
             match new.code {
                 ReasonCode::KeysUnreadable => self.gateway.emit(&Event::Keys {
@@ -214,7 +214,7 @@ impl FilePoller {
             .iter()
             .filter(|reason| !reasons.contains(reason))
         {
-            tracing::info!(code = old.code.name(), "resolved: {}", old.message);
+            tracing::info!(code = old.code.into_str(), "resolved: {}", old.message);
         }
         self.logged = reasons;
     }

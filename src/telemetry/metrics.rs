@@ -22,6 +22,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::gateway::introspection_cache::CacheUsage;
 use crate::gateway::keys::Keys;
@@ -54,8 +55,8 @@ type Histograms = Family<Labels<1>, Histogram, fn() -> Histogram>;
 /// The series of the hot path are looked up once, at the start, and stored in arrays.
 pub struct Metrics {
     registry: Registry,
-    requests: [[Counter; Outcome::ALL.len()]; Route::ALL.len()],
-    durations: [Histogram; Route::ALL.len()],
+    requests: Box<[Box<[Counter]>]>,
+    durations: Box<[Histogram]>,
     /// Of the IAMs.
     pub iam: IamFamilies,
     caches: CacheMetrics,
@@ -119,14 +120,15 @@ impl Default for Metrics {
         let spans = SpanMetrics::registered_in(registry);
 
         Self {
-            requests: Route::ALL.map(|route| {
-                Outcome::ALL.map(|outcome| {
-                    let labels = [("route", route.name()), ("outcome", outcome.name())];
+            requests: each(|route: Route| {
+                each(|outcome: Outcome| {
+                    let labels = [("route", route.into_str()), ("outcome", outcome.into_str())];
                     requests.get_or_create_owned(&labels)
                 })
             }),
-            durations: Route::ALL
-                .map(|route| durations.get_or_create_owned(&[("route", route.name())])),
+            durations: each(|route: Route| {
+                durations.get_or_create_owned(&[("route", route.into_str())])
+            }),
             throttled,
             untracked,
             registry: root,
@@ -143,6 +145,11 @@ impl Default for Metrics {
             spans,
         }
     }
+}
+
+/// What is made for each variant, in their order.
+fn each<V: Copy + VariantArray, M>(make: impl Fn(V) -> M) -> Box<[M]> {
+    V::VARIANTS.iter().copied().map(make).collect()
 }
 
 fn histograms() -> Histograms {
@@ -287,7 +294,8 @@ impl CacheMetrics {
 }
 
 /// The route of a request, as a label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Route {
     /// `POST /api/v1/auth/login`.
     Login,
@@ -306,16 +314,6 @@ pub enum Route {
 }
 
 impl Route {
-    const ALL: [Self; 7] = [
-        Self::Login,
-        Self::Token,
-        Self::Logout,
-        Self::BackchannelLogout,
-        Self::WellKnown,
-        Self::Management,
-        Self::Other,
-    ];
-
     /// The route of a path.
     #[must_use]
     pub fn of(path: &str) -> Self {
@@ -340,24 +338,11 @@ impl Route {
             Self::Login | Self::Token | Self::Logout | Self::BackchannelLogout
         )
     }
-
-    /// The route's name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Login => "login",
-            Self::Token => "token",
-            Self::Logout => "logout",
-            Self::BackchannelLogout => "backchannel_logout",
-            Self::WellKnown => "well_known",
-            Self::Management => "management",
-            Self::Other => "other",
-        }
-    }
 }
 
 /// How a request ended: successfully, or with an error code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Outcome {
     /// Successfully.
     Ok,
@@ -380,36 +365,8 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    const ALL: [Self; 9] = [
-        Self::Ok,
-        Self::InvalidRequest,
-        Self::InvalidGrant,
-        Self::InvalidScope,
-        Self::UnsupportedGrantType,
-        Self::TemporarilyUnavailable,
-        Self::ServerError,
-        Self::InvalidToken,
-        Self::AccessDenied,
-    ];
-
     const fn index(self) -> usize {
         self as usize
-    }
-
-    /// The outcome's name: `ok`, or the error code.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::InvalidRequest => "invalid_request",
-            Self::InvalidGrant => "invalid_grant",
-            Self::InvalidScope => "invalid_scope",
-            Self::UnsupportedGrantType => "unsupported_grant_type",
-            Self::TemporarilyUnavailable => "temporarily_unavailable",
-            Self::ServerError => "server_error",
-            Self::InvalidToken => "invalid_token",
-            Self::AccessDenied => "access_denied",
-        }
     }
 }
 

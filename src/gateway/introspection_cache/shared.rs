@@ -17,6 +17,7 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKe
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::hkdf;
 use iam_adapters::{Clock, Moment, Permission, Permissions};
+use strum::{IntoStaticStr, VariantArray};
 
 use super::super::Random;
 use super::super::keys::{Key as _, Keys};
@@ -41,7 +42,8 @@ pub(in crate::gateway) const SALT_LEN: usize = 16;
 const PURPOSE: &[u8] = b"auth-gateway shared cache v1";
 
 /// The result of a look-up in the shared cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum LookUp {
     /// Fresh data.
     Hit,
@@ -52,34 +54,10 @@ pub enum LookUp {
     /// An entry that does not open, or from the future.
     Invalid,
     /// No response in time.
+    #[strum(serialize = "timeout")]
     TimedOut,
     /// No connection, an error, or a pause after failures.
     Unavailable,
-}
-
-impl LookUp {
-    /// Every result.
-    pub const ALL: [Self; 6] = [
-        Self::Hit,
-        Self::Miss,
-        Self::Stale,
-        Self::Invalid,
-        Self::TimedOut,
-        Self::Unavailable,
-    ];
-
-    /// The result's name in metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Hit => "hit",
-            Self::Miss => "miss",
-            Self::Stale => "stale",
-            Self::Invalid => "invalid",
-            Self::TimedOut => "timeout",
-            Self::Unavailable => "unavailable",
-        }
-    }
 }
 
 /// An entry as the store returns it.

@@ -40,7 +40,7 @@ impl Subscriber for Recorded {
                 iam,
                 session_id,
                 outcome,
-            } => format!("logout of {session_id} at {iam}: {}", outcome.name()),
+            } => format!("logout of {session_id} at {iam}: {}", outcome.into_str()),
             Event::Login {
                 end: LoginEnd::Unknown,
                 ..
@@ -55,7 +55,7 @@ impl Subscriber for Recorded {
                 iam: Some(iam),
                 result: Ok(source),
                 ..
-            } => format!("exchange at {iam}: {}", source.name()),
+            } => format!("exchange at {iam}: {}", source.into_str()),
             Event::UntrackedLogin => {
                 self.untracked_logins.fetch_add(1, Ordering::Relaxed);
                 return;

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use actix_web::http::StatusCode;
 
-use super::{Code, Operation, Problem};
+use super::{Operation, Problem};
 use crate::gateway::error::{GatewayError, InvalidSession};
+use crate::telemetry::metrics::Outcome;
 
 /// The parts of the response that depend on the problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub struct Answer {
     /// The status.
     pub status: StatusCode,
     /// The `error` member.
-    pub code: Code,
+    pub code: Outcome,
     /// `WWW-Authenticate` of a 401 (RFC 9110 section 15.5.2).
     pub challenge: Option<&'static str>,
     /// `Retry-After`.
@@ -43,7 +44,7 @@ const OPERATOR_TOKEN_CHALLENGE: &str = r#"Bearer realm="management", error="inva
 const THROTTLED_SECONDS: u64 = 5;
 
 impl Answer {
-    const fn new(status: StatusCode, code: Code) -> Self {
+    const fn new(status: StatusCode, code: Outcome) -> Self {
         Self {
             status,
             code,
@@ -53,7 +54,7 @@ impl Answer {
         }
     }
 
-    const fn challenged(code: Code, challenge: &'static str) -> Self {
+    const fn challenged(code: Outcome, challenge: &'static str) -> Self {
         Self {
             challenge: Some(challenge),
             ..Self::new(StatusCode::UNAUTHORIZED, code)
@@ -63,7 +64,7 @@ impl Answer {
     const fn later(status: StatusCode, retry_after: RetryAfter) -> Self {
         Self {
             retry_after: Some(retry_after),
-            ..Self::new(status, Code::TemporarilyUnavailable)
+            ..Self::new(status, Outcome::TemporarilyUnavailable)
         }
     }
 }
@@ -73,11 +74,11 @@ impl Problem {
     #[must_use]
     pub fn answer(&self) -> Answer {
         let bad_request = |code| Answer::new(StatusCode::BAD_REQUEST, code);
-        let invalid = |status| Answer::new(status, Code::InvalidRequest);
+        let invalid = |status| Answer::new(status, Outcome::InvalidRequest);
         match self {
-            Self::InvalidRequest(_) => bad_request(Code::InvalidRequest),
-            Self::InvalidScope(_) => bad_request(Code::InvalidScope),
-            Self::UnsupportedGrantType => bad_request(Code::UnsupportedGrantType),
+            Self::InvalidRequest(_) => bad_request(Outcome::InvalidRequest),
+            Self::InvalidScope(_) => bad_request(Outcome::InvalidScope),
+            Self::UnsupportedGrantType => bad_request(Outcome::UnsupportedGrantType),
             Self::TooLarge => invalid(StatusCode::PAYLOAD_TOO_LARGE),
             Self::HeadersTooLarge => invalid(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE),
             Self::UnsupportedMediaType => invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE),
@@ -87,21 +88,18 @@ impl Problem {
                 allow: Some(methods),
                 ..invalid(StatusCode::METHOD_NOT_ALLOWED)
             },
-            Self::InvalidLogoutTokens(seconds) => {
-                Answer::later(StatusCode::TOO_MANY_REQUESTS, RetryAfter::Seconds(*seconds))
-            }
             Self::Draining | Self::Overloaded | Self::NotAudited(_) => {
                 Answer::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon)
             }
-            Self::NoOperatorToken => Answer::new(StatusCode::FORBIDDEN, Code::AccessDenied),
+            Self::NoOperatorToken => Answer::new(StatusCode::FORBIDDEN, Outcome::AccessDenied),
             // RFC 6750 section 3.1: a request without a token gets no error in the challenge.
             Self::OperatorTokenMissing => {
-                Answer::challenged(Code::InvalidToken, OPERATOR_CHALLENGE)
+                Answer::challenged(Outcome::InvalidToken, OPERATOR_CHALLENGE)
             }
             Self::OperatorTokenInvalid => {
-                Answer::challenged(Code::InvalidToken, OPERATOR_TOKEN_CHALLENGE)
+                Answer::challenged(Outcome::InvalidToken, OPERATOR_TOKEN_CHALLENGE)
             }
-            Self::Panic => Answer::new(StatusCode::INTERNAL_SERVER_ERROR, Code::ServerError),
+            Self::Panic => Answer::new(StatusCode::INTERNAL_SERVER_ERROR, Outcome::ServerError),
             Self::Gateway {
                 operation,
                 error,
@@ -121,10 +119,10 @@ fn backend(operation: Operation, error: &GatewayError, precise: bool) -> Answer 
     };
     match error {
         GatewayError::Refused(_) => match operation {
-            Operation::Login => Answer::challenged(Code::InvalidGrant, LOGIN_CHALLENGE),
+            Operation::Login => Answer::challenged(Outcome::InvalidGrant, LOGIN_CHALLENGE),
             // Only a login can be refused. Otherwise the adapter has a defect.
             Operation::Token | Operation::Logout | Operation::BackchannelLogout => {
-                Answer::new(fault(StatusCode::BAD_GATEWAY), Code::ServerError)
+                Answer::new(fault(StatusCode::BAD_GATEWAY), Outcome::ServerError)
             }
         },
         GatewayError::InvalidSession(
@@ -138,26 +136,29 @@ fn backend(operation: Operation, error: &GatewayError, precise: bool) -> Answer 
             | InvalidSession::Ended,
         ) => match operation {
             Operation::Logout | Operation::BackchannelLogout => {
-                Answer::new(StatusCode::BAD_REQUEST, Code::InvalidRequest)
+                Answer::new(StatusCode::BAD_REQUEST, Outcome::InvalidRequest)
             }
             Operation::Login | Operation::Token => {
-                Answer::challenged(Code::InvalidGrant, TOKEN_CHALLENGE)
+                Answer::challenged(Outcome::InvalidGrant, TOKEN_CHALLENGE)
             }
         },
         // OpenID Connect Back-Channel Logout 1.0 section 2.8.
         GatewayError::InvalidLogoutToken(_) => {
-            Answer::new(StatusCode::BAD_REQUEST, Code::InvalidRequest)
+            Answer::new(StatusCode::BAD_REQUEST, Outcome::InvalidRequest)
         }
-        GatewayError::NoLogoutTokens => Answer::new(StatusCode::NOT_FOUND, Code::InvalidRequest),
-        GatewayError::NothingGranted => Answer::new(StatusCode::BAD_REQUEST, Code::InvalidScope),
+        GatewayError::NoLogoutTokens => Answer::new(StatusCode::NOT_FOUND, Outcome::InvalidRequest),
+        GatewayError::NothingGranted => Answer::new(StatusCode::BAD_REQUEST, Outcome::InvalidScope),
         GatewayError::Unavailable(_) => {
             Answer::later(fault(StatusCode::SERVICE_UNAVAILABLE), RetryAfter::Soon)
         }
         GatewayError::TooSlow(_) => {
             Answer::later(fault(StatusCode::GATEWAY_TIMEOUT), RetryAfter::Soon)
         }
-        GatewayError::Broken(_) => Answer::new(fault(StatusCode::BAD_GATEWAY), Code::ServerError),
-        GatewayError::TooManyLogins { retry_after, .. } => Answer::later(
+        GatewayError::Broken(_) => {
+            Answer::new(fault(StatusCode::BAD_GATEWAY), Outcome::ServerError)
+        }
+        GatewayError::TooManyLogins { retry_after, .. }
+        | GatewayError::TooManyLogoutTokens { retry_after } => Answer::later(
             StatusCode::TOO_MANY_REQUESTS,
             RetryAfter::Seconds(whole_seconds(*retry_after)),
         ),
@@ -169,7 +170,7 @@ fn backend(operation: Operation, error: &GatewayError, precise: bool) -> Answer 
             Answer::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon)
         }
         GatewayError::Internal(_) => {
-            Answer::new(StatusCode::INTERNAL_SERVER_ERROR, Code::ServerError)
+            Answer::new(StatusCode::INTERNAL_SERVER_ERROR, Outcome::ServerError)
         }
     }
 }

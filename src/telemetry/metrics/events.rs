@@ -3,6 +3,7 @@
 use iam_adapters::logout_token::{Ended, InvalidLogoutToken};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use strum::VariantArray as _;
 
 use super::iam::IamMetrics;
 use super::{IamLabels, Metrics};
@@ -32,8 +33,8 @@ impl Metrics {
         };
         let none = (iams.len() > 1).then_some(None);
         for iam in iams.iter().copied().map(Some).chain(none) {
-            for limit in Limit::ALL {
-                let _ = metrics.throttled(limit, iam);
+            for limit in Limit::VARIANTS {
+                let _ = metrics.throttled(*limit, iam);
             }
             for outcome in LogoutTokenOutcome::all() {
                 let _ = metrics.logout_tokens(outcome, iam);
@@ -49,7 +50,7 @@ impl EventMetrics {
     }
 
     fn throttled(&self, limit: Limit, iam: Option<&str>) -> Counter {
-        let labels = self.labels(("limit", limit.name()), iam);
+        let labels = self.labels(("limit", limit.into_str()), iam);
         self.throttled.get_or_create_owned(&labels)
     }
 
@@ -103,10 +104,6 @@ impl Subscriber for EventMetrics {
                     self.logout_tokens(outcome, iam).inc();
                 }
             }
-            Event::UnreadLogoutToken { .. } => {
-                let outcome = LogoutTokenOutcome::TurnedAway;
-                self.logout_tokens(outcome, None).inc();
-            }
             Event::IamCall {
                 iam,
                 operation,
@@ -158,6 +155,7 @@ impl LogoutTokenOutcome {
             Ok(Ended::Session(_)) => Some(Self::SessionEnded),
             Ok(Ended::AllOf(_)) => Some(Self::SubjectEnded),
             Err(GatewayError::InvalidLogoutToken(why)) => Some(Self::Invalid(*why)),
+            Err(GatewayError::TooManyLogoutTokens { .. }) => Some(Self::TurnedAway),
             Err(GatewayError::NoLogoutTokens) => None,
             Err(_) => Some(Self::Fault),
         }

@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::{BUCKETS, IamLabels};
+use super::{BUCKETS, IamLabels, each};
 use crate::gateway::introspection_cache::Source;
 use crate::gateway::upstream_logouts::Outcome;
 
@@ -83,12 +83,12 @@ impl IamFamilies {
         let iam = || ("iam", name.to_owned());
         IamMetrics {
             name: name.into(),
-            exchanges: Source::ALL.map(|source| {
-                let labels = [("source", source.name().to_owned()), iam()];
+            exchanges: each(|source: Source| {
+                let labels = [("source", source.into_str().to_owned()), iam()];
                 self.exchanges.get_or_create_owned(&labels)
             }),
-            ended_logouts: Outcome::ALL.map(|outcome| {
-                let labels = [("outcome", outcome.name().to_owned()), iam()];
+            ended_logouts: each(|outcome: Outcome| {
+                let labels = [("outcome", outcome.into_str().to_owned()), iam()];
                 self.ended_logouts.get_or_create_owned(&labels)
             }),
             calls: operations.map(|operation| {
@@ -127,8 +127,8 @@ impl IamFamilies {
 #[derive(Debug)]
 pub(super) struct IamMetrics {
     pub(super) name: Box<str>,
-    exchanges: [Counter; Source::ALL.len()],
-    ended_logouts: [Counter; Outcome::ALL.len()],
+    exchanges: Box<[Counter]>,
+    ended_logouts: Box<[Counter]>,
     calls: [[Counter; OUTCOMES.len()]; Operation::ALL.len()],
     durations: [Histogram; Operation::ALL.len()],
     circuits: [Gauge; Operation::ALL.len()],

@@ -5,13 +5,16 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use strum::{IntoStaticStr, VariantArray};
 
+use super::Labels;
 use super::iam::ClockOffset;
 use crate::gateway::introspection_cache::shared::LookUp;
 use crate::gateway::revocations::Revocations;
 
 /// Why an entry of the stream was ignored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Ignored {
     /// It does not have the format of a revocation.
     Malformed,
@@ -21,20 +24,9 @@ pub enum Ignored {
     Forged,
 }
 
-impl Ignored {
-    const ALL: [Self; 3] = [Self::Malformed, Self::UnknownKey, Self::Forged];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Malformed => "malformed",
-            Self::UnknownKey => "unknown_key",
-            Self::Forged => "forged",
-        }
-    }
-}
-
 /// What happened to a login event that replicas share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum LoginEventOutcome {
     /// Redis has stored it.
     Sent,
@@ -46,19 +38,6 @@ pub enum LoginEventOutcome {
     Ignored,
 }
 
-impl LoginEventOutcome {
-    const ALL: [Self; 4] = [Self::Sent, Self::Dropped, Self::Received, Self::Ignored];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Sent => "sent",
-            Self::Dropped => "dropped",
-            Self::Received => "received",
-            Self::Ignored => "ignored",
-        }
-    }
-}
-
 /// Counts revocations that this replica has, sends and receives, and login events.
 #[derive(Debug, Clone, Default)]
 pub struct ReplicaMetrics {
@@ -66,13 +45,16 @@ pub struct ReplicaMetrics {
     room: Gauge,
     synchronized: Gauge,
     pending: Gauge,
-    sent: Counter,
-    failed: Counter,
-    received: Counter,
-    ignored: Family<[(&'static str, &'static str); 1], Counter>,
-    look_ups: Family<[(&'static str, &'static str); 1], Counter>,
+    /// Revocations that Redis has stored.
+    pub sent: Counter,
+    /// Revocations that Redis refused.
+    pub failed: Counter,
+    /// Revocations of other replicas.
+    pub received: Counter,
+    ignored: Family<Labels<1>, Counter>,
+    look_ups: Family<Labels<1>, Counter>,
     login_limits_synchronized: Gauge,
-    login_events: Family<[(&'static str, &'static str); 1], Counter>,
+    login_events: Family<Labels<1>, Counter>,
     clock_offset: ClockOffset,
 }
 
@@ -95,13 +77,14 @@ impl ReplicaMetrics {
         registry.register("revocations_received", help, self.received.clone());
         let help = "Entries in Redis that were ignored: revocations and statements about keys, each time they are read";
         registry.register("revocations_ignored", help, self.ignored.clone());
-        for reason in Ignored::ALL {
-            let _ = self.ignored.get_or_create(&[("reason", reason.name())]);
+        for reason in Ignored::VARIANTS {
+            self.ignored(*reason, 0);
         }
         let help = "Look-ups of cached data that replicas share";
         registry.register("shared_cache_lookups", help, self.look_ups.clone());
-        for result in LookUp::ALL {
-            let _ = self.look_ups.get_or_create(&[("result", result.name())]);
+        for result in LookUp::VARIANTS {
+            let labels = [("result", result.into_str())];
+            let _ = self.look_ups.get_or_create(&labels);
         }
         let help = "1 while this replica shares its login limits with the others";
         registry.register(
@@ -111,8 +94,8 @@ impl ReplicaMetrics {
         );
         let help = "Login events that replicas share";
         registry.register("login_events", help, self.login_events.clone());
-        for outcome in LoginEventOutcome::ALL {
-            self.login_events(outcome, 0);
+        for outcome in LoginEventOutcome::VARIANTS {
+            self.login_events(*outcome, 0);
         }
     }
 
@@ -138,30 +121,15 @@ impl ReplicaMetrics {
         self.pending.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// Counts a revocation that Redis stored.
-    pub fn sent(&self) {
-        self.sent.inc();
-    }
-
-    /// Counts a revocation that Redis refused.
-    pub fn failed(&self) {
-        self.failed.inc();
-    }
-
-    /// Counts a revocation of another replica.
-    pub fn received(&self) {
-        self.received.inc();
-    }
-
     /// Counts a look-up of shared data.
     pub fn looked_up(&self, result: LookUp) {
-        let labels = [("result", result.name())];
+        let labels = [("result", result.into_str())];
         self.look_ups.get_or_create(&labels).inc();
     }
 
     /// Counts ignored entries.
     pub fn ignored(&self, why: Ignored, count: usize) {
-        let counter = self.ignored.get_or_create(&[("reason", why.name())]);
+        let counter = self.ignored.get_or_create(&[("reason", why.into_str())]);
         counter.inc_by(count as u64);
     }
 
@@ -172,7 +140,7 @@ impl ReplicaMetrics {
 
     /// Counts login events.
     pub fn login_events(&self, outcome: LoginEventOutcome, count: usize) {
-        let labels = [("outcome", outcome.name())];
+        let labels = [("outcome", outcome.into_str())];
         self.login_events
             .get_or_create(&labels)
             .inc_by(count as u64);
