@@ -1,51 +1,42 @@
 //! Sends revocations and login events to the other replicas through Redis, and receives theirs.
 //!
-//! Each revocation is an entry of one stream. A replica reads the stream from its beginning when it
-//! connects, and then reads new entries every [`READ_PAUSE`]. A gateway that starts issues no tokens until it has read
-//! the stream once, or until a deadline. After that no request waits long for Redis, and none fails
+//! Each is an entry of a [log](log::Log). A gateway that starts issues no tokens until it has read the log of
+//! revocations once, or until a deadline. After that no request waits long for Redis, and none fails
 //! because of it: while Redis is unavailable, the freshness of cached data bounds how long another
 //! replica accepts a session that has ended. The entries identify no user, and no entry, and no missing
-//! entry, makes an ended session valid again. `tests/replication-model` checks the protocol. Login
-//! events have streams and connections of their own.
+//! entry, makes an ended session valid again. `tests/replication-model` checks the protocol.
 
 mod fault;
 mod format;
+mod log;
 mod login_entry;
 mod logins;
-mod pending_queue;
+mod outbox;
 mod redis;
+mod revocations;
 mod shared_cache;
-mod sync_state;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use iam_adapters::Clock;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 pub use fault::RedisFault;
-pub use pending_queue::PendingQueue;
+pub use outbox::Outbox;
 pub use redis::{Address, InvalidRedis, Redis, Sentinels, Warning};
 
-use crate::gateway::entry_key::{EntryKey, KEY_ID_LEN};
 use crate::gateway::introspection_cache::shared::SharedCache;
 use crate::gateway::keys::Keys;
-use crate::gateway::revocations::Learned;
+use crate::gateway::revocations::RevocationIndex;
 use crate::gateway::{Gateway, Random};
-use crate::health::Health;
+use crate::health::{Health, Reason};
 use crate::telemetry::metrics::{Ignored, ReplicaMetrics};
-use logins::LoginExchange;
-use redis::{Connection, Page, Primary};
+use log::{Backoff, Log};
+use logins::LoginLog;
+use redis::{Connection, Primary};
+use revocations::RevocationCodec;
 use shared_cache::RedisCache;
-use sync_state::SyncState;
-
-/// The first and the longest pause before a reconnect.
-const PAUSE_MIN: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(3);
-
-/// After a connection that lasted this long, the next pause is the first one again. Each reconnect
-/// makes the cached data of this replica stale, which causes introspections.
-const STABLE: Duration = Duration::from_secs(30);
 
 /// The pause between two pings.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
@@ -53,47 +44,14 @@ const PING_INTERVAL: Duration = Duration::from_secs(1);
 /// After so many pings, the Sentinels are asked whether the primary is still the same one.
 const PINGS_BETWEEN_SENTINELS: u32 = 5;
 
-/// The pause before revocations that Redis refused are sent again.
-const REFUSED_PAUSE: Duration = Duration::from_secs(1);
-
-/// After this time with a read-only Redis the connection is closed and the name resolved again,
-/// because a failover may have made another server the primary.
-const READ_ONLY_MAX: Duration = Duration::from_secs(30);
-
-/// How many revocations are sent at once.
-const BATCH_MAX: usize = 500;
-
-/// The pause after a batch, so that the next one has the revocations of that time. The first logout
-/// after a pause does not wait. At 2,000 logouts a second, 5 ms take a third less time of the
-/// processors than 2 ms.
-const SEND_PAUSE: Duration = Duration::from_millis(5);
-
-/// The time between two readings of the whole stream. They find lost entries without a reconnect and
-/// remove expired ones. A million entries take about two seconds of the time of Redis.
-const READING_INTERVAL: Duration = Duration::from_secs(600);
-
-/// The pause between two reads of new entries. Redis could wait for an entry (`XREAD`), but would send it
-/// whatever its size. And reading each entry by itself costs every replica more than the logout.
-const READ_PAUSE: Duration = Duration::from_millis(25);
-
-/// Missing revocations are added again after a random part of this time: so the first replica adds
-/// most of them, and the others find them there.
-const REQUEUE_DELAY_MAX: Duration = Duration::from_secs(2);
-
 /// Connects a gateway to the other replicas.
 #[derive(Debug)]
 pub struct ReplicationStream {
-    redis: Redis,
-    pending: Arc<PendingQueue>,
-    gateway: Arc<Gateway>,
-    clock: Arc<dyn Clock>,
-    random: Arc<dyn Random>,
-    metrics: ReplicaMetrics,
-    sync_state: SyncState,
-    catch_up_deadline: Duration,
+    parts: ReplicationParts,
     /// `None`: cached data is not shared.
     shared_cache: Option<RedisCache>,
-    logins: LoginExchange,
+    revocations: Log<RevocationCodec, { format::ENTRY_LEN }>,
+    logins: [LoginLog; 2],
 }
 
 /// The parts of a [`ReplicationStream`].
@@ -122,51 +80,37 @@ impl ReplicationStream {
     /// no tokens until it has read the stream, or until the deadline.
     #[must_use]
     pub fn new(parts: ReplicationParts) -> Self {
-        let ReplicationParts {
-            redis,
-            gateway,
-            health,
-            clock,
-            random,
-            metrics,
-            catch_up_deadline,
-            share_knowledge,
-        } = parts;
-        let revocations = Arc::clone(gateway.session_revoker().revocations());
-        let pending = Arc::new(PendingQueue::new(revocations, metrics.clone()));
-        gateway
-            .session_revoker()
-            .join(Arc::<PendingQueue>::clone(&pending));
-        let shared_cache = share_knowledge
-            .then(|| RedisCache::new(redis.prefix(), Arc::clone(&clock), metrics.clone()));
+        let (redis, gateway, metrics) = (&parts.redis, &parts.gateway, &parts.metrics);
+        let shared_cache = parts
+            .share_knowledge
+            .then(|| RedisCache::new(redis.prefix(), Arc::clone(&parts.clock), metrics.clone()));
         if let Some(cache) = &shared_cache {
             let cache: Arc<dyn SharedCache> = Arc::new(cache.clone());
             gateway.share_knowledge(&cache);
         }
-        let logins = LoginExchange::new(
-            redis.clone(),
-            Arc::clone(&gateway),
-            &*random,
-            metrics.clone(),
-        );
+        // The table of revocations bounds it.
+        let outbox = Outbox::new(usize::MAX);
+        gateway.session_revoker().join(Arc::new(outbox.clone()));
+        let codec = RevocationCodec {
+            gateway: Arc::clone(gateway),
+            clock: Arc::clone(&parts.clock),
+            health: Arc::clone(&parts.health),
+            metrics: metrics.clone(),
+            wrong_clock: Mutex::default(),
+        };
+        let random = Arc::clone(&parts.random);
         Self {
-            redis,
-            pending,
-            gateway,
-            clock,
-            random,
-            sync_state: SyncState::new(health, metrics.clone()),
-            metrics,
-            catch_up_deadline,
             shared_cache,
-            logins,
+            revocations: Log::new(redis.revocations(), codec, outbox, random),
+            logins: logins::logs(redis, gateway, &parts.random, metrics),
+            parts,
         }
     }
 
     /// The revocations that are not sent yet.
     #[must_use]
-    pub fn pending(&self) -> Arc<PendingQueue> {
-        Arc::clone(&self.pending)
+    pub fn pending(&self) -> Outbox<RevocationIndex> {
+        self.revocations.outbox.clone()
     }
 
     /// Sends and receives until the future is dropped.
@@ -174,167 +118,56 @@ impl ReplicationStream {
         tokio::join!(self.keep_connected(), self.bound_catch_up());
     }
 
+    async fn keep_connected(&self) {
+        let mut backoff = Backoff::new();
+        loop {
+            let Err(fault) = self.run_connections().await;
+            self.disconnected(&fault);
+            backoff.wait().await;
+        }
+    }
+
     /// Lets the gateway issue tokens without Redis after the deadline: its IAM has the sessions, and
     /// reports the ended ones as inactive. (With an IAM without sessions, it would have to refuse.)
     async fn bound_catch_up(&self) {
-        sleep(self.catch_up_deadline).await;
-        if self.gateway.session_revoker().serve_without_catching_up() {
-            self.sync_state.catch_up_overdue();
+        sleep(self.parts.catch_up_deadline).await;
+        if self
+            .parts
+            .gateway
+            .session_revoker()
+            .serve_without_catching_up()
+        {
+            tracing::warn!("tokens are issued without the revocations of the other replicas");
+            self.revocations.report();
         }
     }
 
-    async fn keep_connected(&self) {
-        let mut pause = PAUSE_MIN;
-        loop {
-            let started = Instant::now();
-            let Err(fault) = self.run_connections().await;
-            self.pending.disconnected();
-            if let Some(cache) = &self.shared_cache {
-                cache.disconnected();
-            }
-            self.logins.disconnected(&fault);
-            self.sync_state.disconnected(&fault);
-            if started.elapsed() >= STABLE {
-                pause = PAUSE_MIN;
-            }
-            sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
-        }
-    }
-
-    /// Sends and receives until a connection fails. Two connections, because a read waits in Redis.
-    async fn run_connections(&self) -> Result<Never, RedisFault> {
-        let primary = self.redis.primary().await?;
-        let reader = self.redis.connect(&primary).await?;
-        let writer = self.redis.connect(&primary).await?;
-        self.measure(&writer).await?;
-        self.compare_keys(&writer).await?;
-        self.pending.connected();
+    fn disconnected(&self, fault: &RedisFault) {
         if let Some(cache) = &self.shared_cache {
-            cache.connected(writer.commands(), &primary);
+            cache.disconnected();
         }
+        self.revocations.clock_is(None);
+        self.revocations.disconnected(fault);
+        for log in &self.logins {
+            log.disconnected(fault);
+        }
+    }
+
+    /// Sends and receives until a connection fails. Revocations do not depend on the logs of login events.
+    async fn run_connections(&self) -> Result<Never, RedisFault> {
+        let primary = self.parts.redis.primary().await?;
+        let connection = self.parts.redis.connect(&primary).await?;
+        self.measure(&connection).await?;
+        self.compare_keys(&connection).await?;
+        if let Some(cache) = &self.shared_cache {
+            cache.connected(connection.commands(), &primary);
+        }
+        let [failures, known_networks] = &self.logins;
         tokio::select! {
-            fault = self.receive(&reader) => fault,
-            fault = self.send(&writer) => fault,
-            fault = self.keep_alive(&writer, &primary) => fault,
-            never = self.logins.run(&primary) => match never {},
-        }
-    }
-
-    /// Reads the stream, then receives new entries. Reads it again from time to time, and when this
-    /// replica has other keys: entries of a key that was unknown were ignored.
-    async fn receive(&self, connection: &Connection) -> Result<Never, RedisFault> {
-        let mut is_first = true;
-        loop {
-            let keys = self.key_ids();
-            self.gateway.session_revoker().revocations().begin_reading();
-            let stream = self.redis.revocations();
-            let mut last = connection
-                .read_all(&stream, |page| self.learn(page))
-                .await?;
-            if std::mem::take(&mut is_first) {
-                self.gateway.caught_up();
-            }
-            self.sync_state.synchronized();
-            let read_at = Instant::now();
-            let mut requeue_at = Some(read_at + self.random_delay());
-            while read_at.elapsed() < READING_INTERVAL && keys == self.key_ids() {
-                sleep(READ_PAUSE).await;
-                let Some(page) = connection.read_new(&stream, &last).await? else {
-                    tracing::warn!("the revocations in Redis were replaced: reading all of them");
-                    break;
-                };
-                self.learn(&page);
-                last = page.last.unwrap_or(last);
-                if requeue_at.is_some_and(|at| at <= Instant::now()) {
-                    requeue_at = None;
-                    self.requeue_missing();
-                }
-            }
-        }
-    }
-
-    fn learn(&self, page: &Page<{ format::ENTRY_LEN }>) {
-        let keys = self.gateway.keys().sealing.key_set();
-        let mut ignored = page.invalid;
-        for entry in &page.entries {
-            let revocation = match format::read(entry, &keys) {
-                Ok(revocation) => revocation,
-                Err(Ignored::Malformed) => {
-                    ignored += 1;
-                    continue;
-                }
-                Err(why) => {
-                    self.metrics.ignored(why, 1);
-                    continue;
-                }
-            };
-            match self.gateway.session_revoker().learn(&revocation) {
-                Learned::New => {
-                    self.metrics.received.inc();
-                }
-                Learned::Known | Learned::Expired => {}
-            }
-        }
-        self.metrics.ignored(Ignored::Malformed, ignored);
-    }
-
-    fn requeue_missing(&self) {
-        let missing = self.pending.requeue_missing(self.clock.now());
-        if missing > 0 {
-            tracing::warn!(
-                revocations = missing,
-                "Redis has lost revocations: adding them again"
-            );
-        }
-    }
-
-    /// Identifies the keys with which entries are authenticated.
-    fn key_ids(&self) -> Vec<[u8; KEY_ID_LEN]> {
-        let keys = self.gateway.keys().sealing.key_set();
-        let keys = keys.iter().map(|key| key.revocations().entries());
-        keys.map(EntryKey::id).collect()
-    }
-
-    /// A random part of [`REQUEUE_DELAY_MAX`]. Without randomness it is all of it.
-    fn random_delay(&self) -> Duration {
-        let mut bytes = [u8::MAX; 2];
-        let _ = self.random.fill(&mut bytes);
-        let part = f64::from(u16::from_be_bytes(bytes)) / f64::from(u16::MAX);
-        REQUEUE_DELAY_MAX.mul_f64(part)
-    }
-
-    /// Sends the revocations of this replica, and those again that Redis refused.
-    async fn send(&self, connection: &Connection) -> Result<Never, RedisFault> {
-        let mut refused_since = None;
-        loop {
-            let batch = self.pending.take(BATCH_MAX);
-            if batch.is_empty() {
-                self.pending.wait(REFUSED_PAUSE).await;
-                continue;
-            }
-            let keys = self.gateway.keys().sealing.key_set();
-            let key = Arc::clone(keys.current(self.clock.now()).revocations());
-            drop(keys);
-            let entries = batch
-                .iter()
-                .map(|revocation| format::write(revocation, key.entries()));
-            let results = connection
-                .append(&self.redis.revocations(), entries)
-                .await?;
-            let refusal = results.iter().find_map(|result| result.clone().err());
-            self.pending.settle(&batch, &results);
-            sleep(SEND_PAUSE).await;
-            if let Some(fault) = refusal {
-                self.sync_state.refused(&fault);
-                let since = refused_since.get_or_insert_with(Instant::now);
-                if matches!(fault, RedisFault::ReadOnly) && since.elapsed() >= READ_ONLY_MAX {
-                    return Err(fault);
-                }
-            } else {
-                refused_since = None;
-                self.sync_state.accepted();
-            }
+            fault = self.revocations.run(&self.parts.redis, &primary) => fault,
+            fault = self.keep_alive(&connection, &primary) => fault,
+            never = failures.keep_connected(&self.parts.redis, &primary) => match never {},
+            never = known_networks.keep_connected(&self.parts.redis, &primary) => match never {},
         }
     }
 
@@ -352,7 +185,7 @@ impl ReplicationStream {
             }
             self.compare_keys(connection).await?;
             // Sentinels that do not respond are no reason to leave a Redis that does.
-            let now = self.redis.primary().await;
+            let now = self.parts.redis.primary().await;
             if now.is_ok_and(|now| now != *primary) {
                 return Err(RedisFault::Replaced);
             }
@@ -361,23 +194,27 @@ impl ReplicationStream {
 
     /// Compares the clock of this replica with that of Redis.
     async fn measure(&self, connection: &Connection) -> Result<(), RedisFault> {
-        let sent = self.clock.now();
+        let sent = self.parts.clock.now();
         let time = connection.time().await?;
-        let timeline = self.gateway.session_revoker().timeline();
-        let offset = timeline.measured(sent, time, self.clock.now());
-        self.sync_state.clock(offset);
+        let timeline = self.parts.gateway.session_revoker().timeline();
+        let offset = timeline.measured(sent, time, self.parts.clock.now());
+        self.parts.metrics.clock(offset);
+        self.revocations.clock_is(Reason::of_clock("Redis", offset));
         Ok(())
     }
 
     /// Compares the keys of this replica with those of the others. A Redis that refuses it does not
     /// prevent the exchange of revocations.
     async fn compare_keys(&self, connection: &Connection) -> Result<(), RedisFault> {
-        let (keys, now) = (self.gateway.keys(), self.clock.now());
+        let (keys, now) = (self.parts.gateway.keys(), self.parts.clock.now());
         let (names, used) = (keys.names(now), Keys::USED);
-        match connection.key_statements(&self.redis, &names, used).await {
+        match connection
+            .key_statements(&self.parts.redis, &names, used)
+            .await
+        {
             Ok(statements) => {
                 let invalid = keys.compare(statements.lines(), now);
-                self.metrics.ignored(Ignored::Malformed, invalid);
+                self.parts.metrics.ignored(Ignored::Malformed, invalid);
                 Ok(())
             }
             Err(RedisFault::Refused(_)) => Ok(()),

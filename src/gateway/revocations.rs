@@ -9,11 +9,7 @@
 //! one can compute it without the key. The key is derived from the sealing key of the session, so
 //! replicas that open each other's sessions compute the same names without a further secret.
 //!
-//! An entry also has its replication state. So the size of the table bounds what must be sent to the
-//! other replicas, and a revocation that is recorded several times is queued once.
-
 mod entry;
-mod queue;
 mod revocation;
 
 use std::collections::{HashMap, hash_map};
@@ -25,17 +21,15 @@ use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::{hkdf, hmac};
 use iam_adapters::Moment;
 
-pub use entry::Delivery;
 pub use revocation::{Cause, Kind, Revocation};
 
 use super::entry_key::{EntryKey, truncated};
 use super::error::{InvalidSession, NotReady};
 use super::session::{SealedSession, SessionId};
-use entry::{Entry, Source};
-use queue::Queue;
+use entry::{Entry, Insertion, Source};
 
-/// The key of an entry.
-type Key = (Kind, Name);
+/// Finds a revocation.
+pub type RevocationIndex = (Kind, Name);
 
 /// The result of recording a revocation that another replica sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,15 +53,11 @@ pub(super) struct Capacity {
 
 #[derive(Debug, Default)]
 struct Entries {
-    by_name: HashMap<Key, Entry>,
-    /// Entries that must be sent to the other replicas.
-    queue: Queue,
+    by_name: HashMap<RevocationIndex, Entry>,
     /// The number of entries at which expired ones are next removed.
     sweep_at: usize,
     /// When expired entries were last removed, in seconds since 1970.
     swept_at: u64,
-    /// The number of the current reading of the stream; it wraps around.
-    reading: u16,
 }
 
 /// The table of revocations.
@@ -144,10 +134,15 @@ impl Revocations {
 
     /// Fails while revocations of the other replicas may be unknown here.
     pub(super) fn refuse_catching_up(&self) -> Result<(), NotReady> {
-        if self.is_catching_up.load(Ordering::Acquire) {
+        if self.is_catching_up() {
             return Err(NotReady::CatchingUp);
         }
         Ok(())
+    }
+
+    /// Whether revocations of the other replicas may be unknown here.
+    pub fn is_catching_up(&self) -> bool {
+        self.is_catching_up.load(Ordering::Acquire)
     }
 
     /// From now on, revocations of the other replicas may be unknown.
@@ -171,11 +166,10 @@ impl Revocations {
         self.insert(revocation, Source::Local, now);
     }
 
-    /// Records a revocation that this replica must send to the others, and queues it unless they
-    /// have it. Returns whether it is still to be sent.
+    /// Records a revocation that the other replicas get. Returns whether it must be sent: they have nothing of it, or
+    /// an earlier form.
     pub fn share(&self, revocation: &Revocation, now: Moment) -> bool {
-        self.insert(revocation, Source::Shared, now);
-        self.is_awaited(revocation)
+        self.insert(revocation, Source::Shared, now).is_unshared
     }
 
     /// Records a revocation that another replica sent. It is recorded even if the table is full:
@@ -185,41 +179,32 @@ impl Revocations {
         if revocation.forget_at <= seconds {
             return Learned::Expired;
         }
-        if self.insert(revocation, Source::Learned, now) {
+        if self.insert(revocation, Source::Learned, now).is_change {
             Learned::New
         } else {
             Learned::Known
         }
     }
 
-    /// Returns whether the table changed.
-    fn insert(&self, revocation: &Revocation, source: Source, now: Moment) -> bool {
-        let key = (revocation.kind, revocation.name);
+    fn insert(&self, revocation: &Revocation, source: Source, now: Moment) -> Insertion {
         let entries = &mut *self.write();
-        let (count, reading) = (entries.by_name.len(), entries.reading);
-        let (changed, queued) = match entries.by_name.entry(key) {
-            hash_map::Entry::Occupied(mut known) => {
-                let known = known.get_mut();
-                (known.merge(revocation, source, reading), known.enqueue())
-            }
+        let count = entries.by_name.len();
+        let insertion = match entries.by_name.entry(revocation.index()) {
+            hash_map::Entry::Occupied(mut known) => known.get_mut().merge(revocation, source),
             hash_map::Entry::Vacant(place) => {
                 self.of(revocation.kind).fetch_add(1, Ordering::Relaxed);
-                let new = place.insert(Entry::new(revocation, source, reading));
-                (true, new.enqueue())
+                place.insert(Entry::new(revocation, source));
+                Insertion::NEW
             }
         };
-        if queued {
-            entries.queue.push(key);
-        }
-        if !changed {
-            return false;
-        }
         if entries.by_name.len() > count {
             self.after_insert(entries, now);
         }
-        // Last: a look-up that reads the new number must find the new entry.
-        self.recorded.fetch_add(1, Ordering::Release);
-        true
+        if insertion.is_change {
+            // Last: a look-up that reads the new number must find the new entry.
+            self.recorded.fetch_add(1, Ordering::Release);
+        }
+        insertion
     }
 
     fn after_insert(&self, entries: &mut Entries, now: Moment) {
@@ -275,98 +260,36 @@ impl Revocations {
         self.capacity.max
     }
 
-    /// Whether a logout still waits for this revocation: it is neither in the stream nor refused.
-    pub fn is_awaited(&self, revocation: &Revocation) -> bool {
-        let key = (revocation.kind, revocation.name);
+    /// The revocation as the other replicas get it, in its latest form.
+    #[must_use]
+    pub fn get(&self, index: &RevocationIndex) -> Option<Revocation> {
         let entries = self.read();
-        entries.by_name.get(&key).is_some_and(Entry::is_awaited)
+        let entry = entries.by_name.get(index);
+        entry.map(|entry| entry.replicated(*index))
     }
 
-    /// Whether the other replicas can have this revocation: the stream has it.
-    pub fn is_acknowledged(&self, revocation: &Revocation) -> bool {
-        let key = (revocation.kind, revocation.name);
+    /// Whether this is the latest form of a revocation.
+    #[must_use]
+    pub fn is_latest(&self, revocation: &Revocation) -> bool {
         let entries = self.read();
-        entries
-            .by_name
-            .get(&key)
-            .is_some_and(Entry::is_acknowledged)
+        let entry = entries.by_name.get(&revocation.index());
+        entry.is_some_and(|entry| entry.is(revocation))
     }
 
-    /// The number of revocations that must still be added to the stream.
-    pub fn pending(&self) -> usize {
-        self.read().queue.len()
-    }
-
-    /// The next revocations to offer to Redis, at most `max`: first those that were not offered yet,
-    /// then, after [`Self::retry_refused`], those that it refused. They stay pending until
-    /// [`Self::settle`].
-    pub fn offer(&self, max: usize) -> Vec<Revocation> {
-        let entries = &mut *self.write();
-        let is_due = |key: &Key| entries.by_name.get_mut(key).is_some_and(Entry::offer);
-        let offered = entries.queue.offer(max, is_due);
-        let replicated = |key: &Key| Some(entries.by_name.get(key)?.replicated(*key));
-        offered.iter().filter_map(replicated).collect()
-    }
-
-    /// Records the results of the last offer.
-    pub fn settle(&self, offered: impl IntoIterator<Item = (Revocation, Delivery)>) {
-        let entries = &mut *self.write();
-        entries.queue.settled();
-        for (sent, delivery) in offered {
-            let key = (sent.kind, sent.name);
-            if let Some(entry) = entries.by_name.get_mut(&key) {
-                let again = entry.settle(&sent, delivery, entries.reading);
-                entries.queue.requeue(key, again);
-            }
-        }
-    }
-
-    /// Queues again what was offered or refused on a connection that has ended.
-    pub fn offer_all_again(&self) {
-        let entries = &mut *self.write();
-        for key in entries.queue.requeue_all() {
-            if let Some(entry) = entries.by_name.get_mut(key) {
-                entry.offer_again();
-            }
-        }
-    }
-
-    /// Allows one more offer of the revocations that Redis refused.
-    pub fn retry_refused(&self) {
-        self.write().queue.retry_refused();
-    }
-
-    /// The stream is read from its beginning again.
-    pub fn begin_reading(&self) {
-        let mut entries = self.write();
-        entries.reading = entries.reading.wrapping_add(1);
-    }
-
-    /// Queues the live revocations that this reading of the stream has not found: a failover loses
-    /// acknowledged entries, and a stream can be deleted. Returns their number.
-    pub fn requeue_missing(&self, now: Moment) -> usize {
+    /// Those live revocations that the other replicas have or get for which `select` is true.
+    pub fn shared(
+        &self,
+        now: Moment,
+        select: impl Fn(&RevocationIndex) -> bool,
+    ) -> Vec<RevocationIndex> {
         let seconds = now.unix_seconds();
-        // Look-ups go on during the search.
-        let missing: Vec<Key> = {
-            let entries = self.read();
-            let is_missing = |(_, entry): &(&Key, &Entry)| {
-                entry.is_missing(entries.reading) && entry.forget_at() > seconds
-            };
-            let missing = entries.by_name.iter().filter(is_missing);
-            missing.map(|(key, _)| *key).collect()
-        };
-        let mut count = 0;
-        for some in missing.chunks(REQUEUED_AT_ONCE) {
-            let entries = &mut *self.write();
-            for key in some {
-                let entry = entries.by_name.get_mut(key);
-                if entry.is_some_and(|entry| entry.requeue_missing(entries.reading)) {
-                    entries.queue.push(*key);
-                    count += 1;
-                }
-            }
-        }
-        count
+        let entries = self.read();
+        let entries = entries.by_name.iter();
+        entries
+            .filter(|(_, entry)| entry.is_shared && entry.forget_at() > seconds)
+            .map(|(index, _)| *index)
+            .filter(select)
+            .collect()
     }
 
     fn sweep(&self, entries: &mut Entries, now: Moment) {
@@ -379,9 +302,7 @@ impl Revocations {
             }
             keep
         });
-        let by_name = &entries.by_name;
-        entries.queue.retain(|key| by_name.contains_key(key));
-        let count = by_name.len();
+        let count = entries.by_name.len();
         // Doubling makes the cost of all sweeps constant for each entry.
         entries.sweep_at = count * 2;
         entries.swept_at = seconds;
@@ -429,9 +350,6 @@ const CAPACITY: Capacity = Capacity {
 /// The shortest time between two removals of expired entries, in seconds, from
 /// [`Capacity::sweep_from`] on.
 const SWEEP_PAUSE: u64 = 60;
-
-/// How many revocations are queued again without a pause for look-ups.
-const REQUEUED_AT_ONCE: usize = 1_000;
 
 /// Separate these keys from others that are derived from a sealing key (RFC 5869).
 const NAMES: &[u8] = b"auth-gateway names of revocations 1";

@@ -22,11 +22,18 @@ use super::timeline::Timeline;
 /// too much. A caller that need not wait drops it: the revocation is sent all the same.
 pub type Delivered = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Sends queued revocations to the other replicas.
+/// Sends revocations to the other replicas.
 pub trait Replicas: fmt::Debug + Send + Sync {
-    /// A revocation was queued. If it cannot be sent now, it stays queued. Until it is sent, the
-    /// freshness of cached data bounds how long other replicas accept the session.
-    fn send(&self, revocation: Revocation) -> Delivered;
+    /// Sends a revocation if `is_unshared`: the others do not have its latest form, nor was that sent. If it cannot be
+    /// sent now, it is sent later. Until then, the freshness of cached data bounds how long other replicas accept the
+    /// session.
+    fn send(&self, revocation: &Revocation, is_unshared: bool) -> Delivered;
+
+    /// Whether the revocation is not sent yet.
+    fn is_pending(&self, revocation: &Revocation) -> bool;
+
+    /// How many revocations are not sent yet.
+    fn pending(&self) -> usize;
 }
 
 /// The sessions that an operator revokes.
@@ -144,6 +151,12 @@ impl SessionRevoker {
         self.replicas.get().is_some()
     }
 
+    /// How many revocations are not sent to the other replicas yet.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.replicas.get().map_or(0, |replicas| replicas.pending())
+    }
+
     /// Revokes the gateway sessions of an IAM session, by the IAM's session id.
     ///
     /// Their sealing key is not known, so the revocation is recorded with a name for each key.
@@ -240,13 +253,12 @@ impl SessionRevoker {
                 let left = Duration::from_millis(until.saturating_sub(self.timeline.now()));
                 sleep(left.min(LONG_LEAD) + Duration::from_millis(1)).await;
             }
-            let mut revocations = revocations.iter();
-            if !self.is_shared() {
-                Propagation::Off
-            } else if revocations.all(|revocation| self.revocations.is_acknowledged(revocation)) {
-                Propagation::Delivered
-            } else {
-                Propagation::Pending
+            match self.replicas.get() {
+                None => Propagation::Off,
+                Some(replicas) if revocations.iter().any(|one| replicas.is_pending(one)) => {
+                    Propagation::Pending
+                }
+                Some(_) => Propagation::Delivered,
             }
         })
     }
@@ -335,13 +347,12 @@ impl SessionRevoker {
 
     /// Records a revocation, and sends it to the other replicas unless they have it.
     pub(super) fn share(&self, revocation: Revocation, now: Moment) -> Delivered {
-        match self.replicas.get() {
-            Some(replicas) if self.revocations.share(&revocation, now) => replicas.send(revocation),
-            Some(_) => Box::pin(std::future::ready(())),
-            None => {
-                self.revocations.record(&revocation, now);
-                Box::pin(std::future::ready(()))
-            }
+        if let Some(replicas) = self.replicas.get() {
+            let is_unshared = self.revocations.share(&revocation, now);
+            replicas.send(&revocation, is_unshared)
+        } else {
+            self.revocations.record(&revocation, now);
+            Box::pin(std::future::ready(()))
         }
     }
 

@@ -120,7 +120,7 @@ pub(super) async fn metrics(app_state: Data<AppState>, request: HttpRequest) -> 
     app_state
         .metrics
         .replicas()
-        .take(app_state.gateway.session_revoker().revocations());
+        .take(app_state.gateway.session_revoker());
     for iam in app_state.gateway.iams().iter() {
         let unfinished = iam.upstream_logouts().unfinished_count();
         (app_state.metrics.iam).unfinished_logouts(iam.name(), unfinished);

@@ -99,7 +99,7 @@ fn describe(app_state: &AppState, report: &Report, now: Moment) -> Page {
         fact("replication", replication.to_owned()),
         fact(
             "revocations not sent yet",
-            revocations.pending().to_string(),
+            gateway.session_revoker().pending().to_string(),
         ),
         fact(
             "revocations in the table",

@@ -81,9 +81,19 @@ struct Shared {
 }
 
 impl Replicas for Shared {
-    fn send(&self, revocation: Revocation) -> Delivered {
-        self.revocations.lock().unwrap().push(revocation);
+    fn send(&self, revocation: &Revocation, is_unshared: bool) -> Delivered {
+        if is_unshared {
+            self.revocations.lock().unwrap().push(*revocation);
+        }
         Box::pin(std::future::ready(()))
+    }
+
+    fn is_pending(&self, _: &Revocation) -> bool {
+        false
+    }
+
+    fn pending(&self) -> usize {
+        0
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) const ENTRY_LEN: usize = 1 + 8 + 8 + 1 + 3 * 8 + 8 + 8 + KEY_ID_LEN +
 pub(super) type Entry = [u8; ENTRY_LEN];
 
 /// A login event, and where it comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct NumberedEvent {
     /// The replica.
     pub(super) replica: u64,

@@ -276,8 +276,9 @@ impl Redis {
         format!("{}:keys", self.0.prefix)
     }
 
-    fn stream<const N: usize>(&self, name: &str, max_len: Option<usize>) -> Stream<N> {
+    fn stream<const N: usize>(&self, name: &'static str, max_len: Option<usize>) -> Stream<N> {
         Stream {
+            name,
             key: format!("{}:{name}", self.0.prefix),
             max_len,
         }
@@ -469,6 +470,8 @@ pub(super) struct Connection {
 /// A stream of entries that have N bytes each.
 #[derive(Debug, Clone)]
 pub(super) struct Stream<const N: usize> {
+    /// The end of its key.
+    pub(super) name: &'static str,
     pub(super) key: String,
     /// `None`: only expired entries are removed.
     max_len: Option<usize>,

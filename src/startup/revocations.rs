@@ -12,10 +12,9 @@ use tokio::time::timeout;
 use super::Parts;
 use crate::config::{Problems, RedisSettings, SentinelSettings, Settings};
 use crate::gateway::Gateway;
+use crate::gateway::revocations::RevocationIndex;
 use crate::health::Health;
-use crate::replication::{
-    Address, PendingQueue, Redis, ReplicationParts, ReplicationStream, Sentinels,
-};
+use crate::replication::{Address, Outbox, Redis, ReplicationParts, ReplicationStream, Sentinels};
 
 /// How long a gateway that stops sends its pending revocations.
 const FINAL_DELIVERY_DEADLINE: Duration = Duration::from_secs(1);
@@ -83,7 +82,7 @@ pub(super) fn replication_stream(
 /// A running replication stream.
 pub(super) struct Running {
     task: JoinHandle<()>,
-    pending: Arc<PendingQueue>,
+    pending: Outbox<RevocationIndex>,
 }
 
 /// Starts the replication stream, if there is one.

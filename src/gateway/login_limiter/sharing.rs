@@ -17,7 +17,7 @@ pub trait LoginReplicas: fmt::Debug + Send + Sync {
 }
 
 /// The end of a login attempt, or a reset by an operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LoginEvent {
     /// When it happened, in milliseconds since 1970.
     pub at: u64,
@@ -29,7 +29,7 @@ pub struct LoginEvent {
 
 /// What a login event changes in the counts. Accounts and networks are the first halves of their identifiers; 0 is
 /// none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LoginChange {
     /// A refused login, or one whose response is unknown.
     Failed {

@@ -7,7 +7,7 @@ use iam_adapters::Moment;
 use super::super::error::InvalidSession;
 use super::super::keys::CLOCK_SKEW;
 use super::super::timeline::DIFFERENCE_MAX;
-use super::Name;
+use super::{Name, RevocationIndex};
 
 /// Why sessions were revoked. Ordered: a later variant replaces an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,6 +99,12 @@ pub struct Revocation {
 }
 
 impl Revocation {
+    /// Where the table has it.
+    #[must_use]
+    pub const fn index(&self) -> RevocationIndex {
+        (self.kind, self.name)
+    }
+
     /// Revokes one gateway session, which expires at `expires_at`.
     #[must_use]
     pub fn of_session(name: Name, cause: Cause, expires_at: u64) -> Self {

@@ -329,8 +329,10 @@ fn table_keeps_each_millisecond_and_what_does_not_fit_is_the_latest_time() {
         (u64::MAX, u64::MAX),
     ] {
         let revocations = Revocations::default();
-        revocations.share(&Revocation::of_iam(name, until, at(0), DAY), at(0));
-        assert_eq!(revocations.offer(1)[0].begun_until, kept);
+        let recorded = Revocation::of_iam(name, until, at(0), DAY);
+        revocations.record(&recorded, at(0));
+        let found = revocations.get(&recorded.index()).unwrap();
+        assert_eq!(found.begun_until, kept);
     }
 }
 
@@ -444,26 +446,12 @@ fn table_filled_by_one_user_still_records_the_logout_of_another() {
     assert_eq!(cause_of(&revocations, victim, 0), Some(Cause::LoggedOut));
 }
 
-/// The expiries of the offered revocations.
-fn offered(revocations: &Revocations) -> Vec<u64> {
-    let offered = revocations.offer(10).into_iter();
-    offered.map(|offered| offered.forget_at).collect()
-}
-
-fn settle(revocations: &Revocations, delivery: Delivery) -> Vec<Revocation> {
-    let offered = revocations.offer(10);
-    revocations.settle(offered.iter().map(|offered| (*offered, delivery)));
-    offered
-}
-
 #[test]
-fn stored_revocation_is_queued_again_only_if_it_is_extended() {
+fn revocation_is_sent_unless_the_others_have_it_in_this_form() {
     let (revocations, session) = (Revocations::default(), id());
-    for (expires_at, queued) in [(100, 1), (100, 0), (90, 0), (101, 1), (101, 0)] {
+    for (expires_at, is_unshared) in [(100, true), (100, false), (90, false), (101, true)] {
         let ended = logged_out(session, expires_at);
-        assert_eq!(revocations.share(&ended, at(0)), queued > 0);
-        assert_eq!(settle(&revocations, Delivery::Stored).len(), queued);
-        assert_eq!(revocations.pending(), 0);
+        assert_eq!(revocations.share(&ended, at(0)), is_unshared);
     }
     // The confirmation of the IAM is not sent.
     let inactive = Revocation::of_session(key().session(session), Cause::Upstream, 101);
@@ -472,98 +460,14 @@ fn stored_revocation_is_queued_again_only_if_it_is_extended() {
 }
 
 #[test]
-fn revocation_is_queued_once_and_sent_in_its_latest_form() {
-    let (revocations, session) = (Revocations::default(), id());
-    for expires_at in [100, 200, 150] {
-        assert!(revocations.share(&logged_out(session, expires_at), at(0)));
-        assert_eq!(revocations.pending(), 1);
-    }
-    assert_eq!(offered(&revocations), [260]);
-}
-
-#[test]
-fn revocation_that_is_extended_while_it_is_sent_is_sent_again() {
-    for (delivery, again) in [
-        (Delivery::Stored, 1),
-        // Waits with the others that Redis refused.
-        (Delivery::Refused, 0),
-    ] {
-        let (revocations, session) = (Revocations::default(), id());
-        revocations.share(&logged_out(session, 100), at(0));
-        let first = revocations.offer(10);
-        revocations.share(&logged_out(session, 200), at(0));
-        revocations.settle(first.iter().map(|offered| (*offered, delivery)));
-        assert_eq!(revocations.pending(), 1);
-        assert_eq!(offered(&revocations).len(), again);
-        revocations.retry_refused();
-        revocations.offer_all_again();
-        assert_eq!(offered(&revocations), [260]);
-    }
-}
-
-#[test]
-fn offer_is_bounded_and_the_rest_is_offered_next() {
-    let revocations = Revocations::default();
-    for expires_at in [10, 20, 30] {
-        revocations.share(&logged_out(id(), expires_at), at(0));
-    }
-    let first = revocations.offer(2);
-    let expiries: Vec<_> = first.iter().map(|offered| offered.forget_at).collect();
-    assert_eq!(expiries, [70, 80]);
-    assert_eq!(revocations.pending(), 3);
-    revocations.settle(first.iter().map(|offered| (*offered, Delivery::Stored)));
-    assert_eq!(revocations.pending(), 1);
-    assert_eq!(offered(&revocations), [90]);
-}
-
-#[test]
-fn refused_revocation_is_offered_once_for_each_retry_and_after_new_ones() {
-    let revocations = Revocations::default();
-    revocations.share(&logged_out(id(), 10), at(0));
-    settle(&revocations, Delivery::Refused);
-    revocations.share(&logged_out(id(), 20), at(0));
-    revocations.retry_refused();
-    for expiries in [&[80][..], &[70, 80], &[]] {
-        let refused = settle(&revocations, Delivery::Refused);
-        let refused: Vec<_> = refused.iter().map(|refused| refused.forget_at).collect();
-        assert_eq!(refused, expiries);
-        assert_eq!(revocations.pending(), 2);
-    }
-    revocations.retry_refused();
-    assert_eq!(offered(&revocations), [70, 80]);
-}
-
-#[test]
-fn new_connection_is_offered_everything_once_and_ignores_results_of_the_old_one() {
-    let revocations = Revocations::default();
-    for expires_at in [10, 20] {
-        revocations.share(&logged_out(id(), expires_at), at(0));
-    }
-    let refused = revocations.offer(1);
-    revocations.settle(refused.iter().map(|offered| (*offered, Delivery::Refused)));
-    let unanswered = revocations.offer(1);
-    revocations.share(&logged_out(id(), 30), at(0));
-    revocations.retry_refused();
-    revocations.offer_all_again();
-    revocations.settle(
-        unanswered
-            .iter()
-            .map(|offered| (*offered, Delivery::Refused)),
-    );
-    assert_eq!(revocations.pending(), 3);
-    assert_eq!(offered(&revocations), [80, 70, 90]);
-    settle(&revocations, Delivery::Refused);
-    assert!(offered(&revocations).is_empty());
-}
-
-#[test]
-fn revocation_known_only_here_is_queued_when_it_is_shared() {
+fn revocation_known_only_here_is_sent_when_it_is_shared() {
     let (revocations, session) = (Revocations::default(), id());
     let name = key().session(session);
     let inactive = Revocation::of_session(name, Cause::Inactive, 100);
     revocations.record(&inactive, at(0));
-    assert_eq!(revocations.pending(), 0);
+    assert_eq!(revocations.shared(at(0), |_| true), []);
     assert!(revocations.share(&logged_out(session, 100), at(0)));
+    assert_eq!(revocations.shared(at(0), |_| true).len(), 1);
     // Another replica sent an earlier expiry.
     let (revocations, session) = (Revocations::default(), id());
     revocations.learn(&logged_out(session, 50), at(0));
@@ -578,61 +482,6 @@ fn revocation_known_only_here_is_queued_when_it_is_shared() {
     revocations.record(&logged_out(session, 100), at(0));
     revocations.learn(&logged_out(session, 100), at(0));
     assert!(!revocations.share(&logged_out(session, 100), at(0)));
-}
-
-#[test]
-fn revocation_that_expired_while_pending_is_not_sent() {
-    let (revocations, session) = (Revocations::with_capacity(SMALL), id());
-    revocations.share(&logged_out(session, 10), at(0));
-    let taken = revocations.offer(10);
-    let later = at(10 + CLOCK_SKEW.as_secs());
-    for _ in 0..SMALL.sweep_from {
-        revocations.share(&logged_out(id(), 1_000), later);
-    }
-    assert_eq!(revocations.pending(), SMALL.sweep_from);
-    // A new revocation of the same session.
-    revocations.share(&logged_out(session, 2_000), later);
-    revocations.settle(taken.iter().map(|taken| (*taken, Delivery::Stored)));
-    assert_eq!(revocations.pending(), SMALL.sweep_from + 1);
-    assert_eq!(revocations.offer(10).len(), SMALL.sweep_from + 1);
-}
-
-#[test]
-fn revocation_that_the_stream_has_lost_is_sent_again_once() {
-    let revocations = Revocations::default();
-    let [own, learned, local, late] = [(); 4].map(|()| logged_out(id(), 100));
-    revocations.begin_reading();
-    revocations.share(&own, at(0));
-    settle(&revocations, Delivery::Stored);
-    revocations.learn(&learned, at(0));
-    revocations.record(&local, at(0));
-    assert_eq!(revocations.requeue_missing(at(0)), 0);
-    // The next reading finds nothing, except one that is added meanwhile.
-    revocations.begin_reading();
-    revocations.learn(&late, at(0));
-    assert_eq!(revocations.requeue_missing(at(0)), 2);
-    assert_eq!(revocations.requeue_missing(at(0)), 0);
-    // Another replica was faster with one of them.
-    assert_eq!(revocations.learn(&learned, at(0)), Learned::Known);
-    let sent: Vec<_> = settle(&revocations, Delivery::Stored);
-    assert_eq!(sent, [own]);
-    assert_eq!(revocations.pending(), 0);
-    assert_eq!(revocations.requeue_missing(at(0)), 0);
-}
-
-#[test]
-fn lost_revocation_is_not_sent_again_after_its_expiry_or_in_an_older_form() {
-    let (revocations, session) = (Revocations::default(), id());
-    revocations.learn(&logged_out(session, 100), at(0));
-    revocations.begin_reading();
-    assert_eq!(
-        revocations.requeue_missing(at(100 + CLOCK_SKEW.as_secs())),
-        0
-    );
-    // The stream has an earlier expiry only.
-    revocations.learn(&logged_out(session, 50), at(0));
-    assert_eq!(revocations.requeue_missing(at(0)), 1);
-    assert_eq!(offered(&revocations), [100 + CLOCK_SKEW.as_secs()]);
 }
 
 #[test]
@@ -658,7 +507,7 @@ fn times_after_2106_stand_for_every_later_time() {
     assert_eq!(cause_of(&revocations, session, far), Some(Cause::LoggedOut));
 }
 
-/// A measurement: `cargo test --lib memory_of_the_table -- --ignored --nocapture`.
+/// A measurement: `cargo test --lib memory_of_ -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement without an expected value"]
 fn memory_of_the_table() {
@@ -667,27 +516,18 @@ fn memory_of_the_table() {
         let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
         pages * 4096
     };
-    for pending in [false, true] {
-        let (revocations, before) = (Revocations::default(), resident());
-        let mut number = 0_u128;
-        for count in [CAPACITY.sweep_from, CAPACITY.max] {
-            while revocations.count() < count {
-                number += 1;
-                let ended = Revocation {
-                    name: Name::from_bytes(number.to_be_bytes()),
-                    ..logged_out(SessionId::FALLBACK, 1_000)
-                };
-                if pending {
-                    revocations.share(&ended, at(0));
-                } else {
-                    revocations.record(&ended, at(0));
-                }
-            }
-            let bytes = resident() - before;
-            println!(
-                "{count} ends, pending: {pending}: {bytes} bytes, {} for each",
-                bytes / count
-            );
+    let (revocations, before) = (Revocations::default(), resident());
+    let mut number = 0_u128;
+    for count in [CAPACITY.sweep_from, CAPACITY.max] {
+        while revocations.count() < count {
+            number += 1;
+            let ended = Revocation {
+                name: Name::from_bytes(number.to_be_bytes()),
+                ..logged_out(SessionId::FALLBACK, 1_000)
+            };
+            revocations.record(&ended, at(0));
         }
+        let bytes = resident() - before;
+        println!("{count} ends: {bytes} bytes, {} for each", bytes / count);
     }
 }

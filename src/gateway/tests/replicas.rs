@@ -10,36 +10,33 @@ use super::scripted_iam::{Reply, ScriptedIam};
 use super::test_gateway::{LIVENESS, MILLISECOND, START, TestGateway, active, policy};
 use crate::gateway::Gateway;
 use crate::gateway::error::{InvalidSession, NotReady};
-use crate::gateway::revocations::{Delivery, Learned, Revocation, Revocations};
+use crate::gateway::revocations::{Learned, Revocation};
 use crate::gateway::session_revoker::{Delivered, Replicas};
 
 /// Stores the revocations it receives, as Redis does.
-#[derive(Debug)]
-pub(super) struct RecordingReplicas {
-    revocations: Arc<Revocations>,
-    sent: Mutex<Vec<Revocation>>,
-}
+#[derive(Debug, Default)]
+pub(super) struct RecordingReplicas(Mutex<Vec<Revocation>>);
 
 impl Replicas for RecordingReplicas {
-    fn send(&self, _: Revocation) -> Delivered {
-        for queued in self.revocations.offer(usize::MAX) {
-            self.sent.lock().unwrap().push(queued);
-            self.revocations.settle([(queued, Delivery::Stored)]);
+    fn send(&self, revocation: &Revocation, is_unshared: bool) -> Delivered {
+        if is_unshared {
+            self.0.lock().unwrap().push(*revocation);
         }
         Box::pin(std::future::ready(()))
+    }
+
+    fn is_pending(&self, _: &Revocation) -> bool {
+        false
+    }
+
+    fn pending(&self) -> usize {
+        0
     }
 }
 
 impl RecordingReplicas {
-    pub(super) fn not_joined(gateway: &TestGateway) -> Arc<Self> {
-        Arc::new(Self {
-            revocations: Arc::clone(gateway.inner.session_revoker().revocations()),
-            sent: Mutex::default(),
-        })
-    }
-
     pub(super) fn of(gateway: &TestGateway) -> Arc<Self> {
-        let replicas = Self::not_joined(gateway);
+        let replicas = Arc::<Self>::default();
         gateway
             .inner
             .session_revoker()
@@ -58,7 +55,7 @@ impl RecordingReplicas {
     }
 
     pub(super) fn sent(&self) -> Vec<Revocation> {
-        self.sent.lock().unwrap().clone()
+        self.0.lock().unwrap().clone()
     }
 }
 
@@ -251,7 +248,7 @@ async fn replica_that_is_catching_up_logs_in_and_out_and_issues_no_token() {
     }] {
         let gateway = TestGateway::new();
         let before = gateway.log_in("alice").await;
-        let replicas = RecordingReplicas::not_joined(&gateway);
+        let replicas = Arc::<RecordingReplicas>::default();
         gateway.inner.session_revoker().join(replicas);
         let [session, ended] = [gateway.log_in("alice").await, gateway.log_in("alice").await];
         gateway.log_out(&ended).await.unwrap();

@@ -195,8 +195,16 @@ async fn sessions_are_revoked_before_the_delivery_is_awaited() {
 struct Unreachable;
 
 impl Replicas for Unreachable {
-    fn send(&self, _: Revocation) -> Delivered {
+    fn send(&self, _: &Revocation, _: bool) -> Delivered {
         Box::pin(std::future::ready(()))
+    }
+
+    fn is_pending(&self, _: &Revocation) -> bool {
+        true
+    }
+
+    fn pending(&self) -> usize {
+        1
     }
 }
 
@@ -210,7 +218,7 @@ async fn revocation_that_cannot_be_sent_is_pending_and_has_an_effect_here() {
         let propagation = revoke(&gateway, &of_iam(None, START)).await;
         assert_eq!(propagation, Propagation::Pending);
     }
-    assert_eq!(session_revoker.revocations().pending(), 1);
+    assert_eq!(session_revoker.pending(), 1);
     assert_eq!(gateway.granted(&session).await, Err(REVOKED));
 }
 
@@ -308,16 +316,24 @@ async fn session_begun_before_the_first_contact_with_redis_is_ended_by_a_later_r
 struct Slow(Arc<RecordingReplicas>, Arc<ManualClock>);
 
 impl Replicas for Slow {
-    fn send(&self, revocation: Revocation) -> Delivered {
+    fn send(&self, revocation: &Revocation, is_unshared: bool) -> Delivered {
         self.1.advance(2 * LATER);
-        self.0.send(revocation)
+        self.0.send(revocation, is_unshared)
+    }
+
+    fn is_pending(&self, revocation: &Revocation) -> bool {
+        self.0.is_pending(revocation)
+    }
+
+    fn pending(&self) -> usize {
+        self.0.pending()
     }
 }
 
 #[tokio::test]
 async fn revocation_that_took_long_to_send_is_sent_again_with_the_time_of_its_return() {
     let gateway = TestGateway::new();
-    let recording = RecordingReplicas::not_joined(&gateway);
+    let recording = Arc::<RecordingReplicas>::default();
     let slow = Slow(Arc::clone(&recording), gateway.clock.clone());
     gateway.inner.session_revoker().join(Arc::new(slow));
     gateway.inner.session_revoker().serve_without_catching_up();

@@ -1,41 +1,39 @@
+use futures_util::FutureExt as _;
+
 use super::*;
 use crate::telemetry::metrics::Metrics;
 
-fn event(at: u64) -> LoginEvent {
+fn event(change: LoginChange) -> LoginEvent {
     LoginEvent {
-        at,
+        at: 0,
         forget_at: u64::MAX,
-        change: LoginChange::Succeeded { of: 1 },
+        change,
     }
 }
 
 #[test]
-fn full_queue_drops_the_oldest_events_and_counts_them() {
+fn events_are_numbered_and_failures_remove_only_failures_from_a_full_outbox() {
     let metrics = Metrics::default();
-    let queue = Queue {
+    let sender = Sender {
         replica: 7,
-        events: Mutex::default(),
-        added: Notify::new(),
+        last: Mutex::default(),
+        failures: Outbox::new(2),
+        known_networks: Outbox::new(2),
         metrics: metrics.replicas(),
     };
-    let has_dropped = |count: u64| {
-        let series = format!("login_events_total{{outcome=\"dropped\"}} {count}\n");
-        metrics.encode().contains(&series)
+    sender.send(event(LoginChange::Known { pair: 1 }));
+    for of in 1..=5 {
+        sender.send(event(LoginChange::Succeeded { of }));
+    }
+    let dropped = "login_events_total{outcome=\"dropped\"} 3\n";
+    assert!(metrics.encode().contains(dropped));
+    let numbers = |outbox: &Outbox<NumberedEvent>| {
+        let waiting = outbox.offer(9, |_| Some(())).now_or_never().unwrap();
+        waiting
+            .iter()
+            .map(|(event, ())| event.number)
+            .collect::<Vec<_>>()
     };
-    let most = u64::try_from(QUEUE_MAX).unwrap();
-    for at in 1..=most {
-        queue.send(event(at));
-    }
-    assert!(has_dropped(0));
-    for at in most + 1..=most + 3 {
-        queue.send(event(at));
-    }
-    assert!(has_dropped(3));
-    let waiting = queue.first(usize::MAX);
-    assert_eq!(waiting.len(), QUEUE_MAX);
-    let at = |numbered: &NumberedEvent| (numbered.number, numbered.event.at);
-    assert_eq!(waiting.first().map(at), Some((4, 4)));
-    assert_eq!(waiting.last().map(at), Some((most + 3, most + 3)));
-    queue.remove_up_to(4);
-    assert_eq!(queue.first(1).first().map(at), Some((5, 5)));
+    assert_eq!(numbers(&sender.known_networks), [1]);
+    assert_eq!(numbers(&sender.failures), [5, 6]);
 }

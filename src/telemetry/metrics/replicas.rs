@@ -10,7 +10,7 @@ use strum::{IntoStaticStr, VariantArray};
 use super::Labels;
 use super::iam::ClockOffset;
 use crate::gateway::introspection_cache::shared::LookUp;
-use crate::gateway::revocations::Revocations;
+use crate::gateway::session_revoker::SessionRevoker;
 
 /// Why an entry of the stream was ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
@@ -99,9 +99,11 @@ impl ReplicaMetrics {
         }
     }
 
-    /// Sets the size of the table and its maximum.
-    pub fn take(&self, revocations: &Revocations) {
+    /// Sets the size of the table, its maximum, and the number of revocations that are not yet in the stream.
+    pub fn take(&self, revoker: &SessionRevoker) {
         let number = |count| i64::try_from(count).unwrap_or(i64::MAX);
+        let revocations = revoker.revocations();
+        self.pending.set(number(revoker.pending()));
         self.live.set(number(revocations.count()));
         self.room.set(number(revocations.capacity()));
     }
@@ -114,11 +116,6 @@ impl ReplicaMetrics {
     /// Sets the offset of the clock of Redis, in seconds.
     pub fn clock(&self, offset: f64) {
         self.clock_offset.set(offset);
-    }
-
-    /// Sets the number of revocations that are not yet in the stream.
-    pub fn pending(&self, count: usize) {
-        self.pending.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// Counts a look-up of shared data.

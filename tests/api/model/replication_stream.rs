@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use auth_gateway::gateway::Gateway;
 use auth_gateway::gateway::introspection_cache::shared::{Found, LookUp, SharedCache, Stored};
-use auth_gateway::gateway::revocations::{Delivery, Name, Revocation};
+use auth_gateway::gateway::revocations::{Name, Revocation};
 use auth_gateway::gateway::session_revoker::{Delivered, Replicas};
 
 use iam_adapters::Clock as _;
@@ -21,6 +21,8 @@ use super::scenario::REPLICAS;
 pub(super) struct ReplicationStream {
     connected: Mutex<[Option<Weak<Gateway>>; REPLICAS]>,
     stored: Mutex<Vec<Revocation>>,
+    /// What the replicas have not sent yet.
+    unsent: Mutex<[Vec<Revocation>; REPLICAS]>,
     /// Cached data, with its expiry by the clock of Redis.
     cached: Mutex<HashMap<Name, (Vec<u8>, Duration)>>,
     clock: Arc<ManualClock>,
@@ -39,6 +41,7 @@ impl ReplicationStream {
         Self {
             connected: Mutex::default(),
             stored: Mutex::default(),
+            unsent: Mutex::default(),
             cached: Mutex::default(),
             clock,
         }
@@ -80,10 +83,10 @@ impl ReplicationStream {
     /// Delivers the pending revocations of a connected replica to all others.
     fn deliver(&self, number: usize) {
         let connected = self.connected().clone();
-        let Some(sender) = connected[number].as_ref().and_then(Weak::upgrade) else {
+        if connected[number].as_ref().and_then(Weak::upgrade).is_none() {
             return;
-        };
-        let pending = sender.session_revoker().revocations().offer(usize::MAX);
+        }
+        let pending = std::mem::take(&mut self.unsent()[number]);
         let others = connected.iter().enumerate();
         let others = others.filter(|(other, _)| *other != number);
         for gateway in others.filter_map(|(_, other)| other.as_ref()?.upgrade()) {
@@ -91,10 +94,11 @@ impl ReplicationStream {
                 gateway.session_revoker().learn(revocation);
             }
         }
-        self.stored().extend(&pending);
-        let stored = pending.into_iter();
-        let stored = stored.map(|revocation| (revocation, Delivery::Stored));
-        sender.session_revoker().revocations().settle(stored);
+        self.stored().extend(pending);
+    }
+
+    fn unsent(&self) -> MutexGuard<'_, [Vec<Revocation>; REPLICAS]> {
+        self.unsent.lock().expect("the unsent revocations")
     }
 
     fn connected(&self) -> MutexGuard<'_, [Option<Weak<Gateway>>; REPLICAS]> {
@@ -107,9 +111,20 @@ impl ReplicationStream {
 }
 
 impl Replicas for Sender {
-    fn send(&self, _: Revocation) -> Delivered {
+    fn send(&self, revocation: &Revocation, is_unshared: bool) -> Delivered {
+        if is_unshared {
+            self.stream.unsent()[self.number].push(*revocation);
+        }
         self.stream.deliver(self.number);
         Box::pin(ready(()))
+    }
+
+    fn is_pending(&self, revocation: &Revocation) -> bool {
+        self.stream.unsent()[self.number].contains(revocation)
+    }
+
+    fn pending(&self) -> usize {
+        self.stream.unsent()[self.number].len()
     }
 }
 

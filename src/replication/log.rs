@@ -1,0 +1,292 @@
+//! A log that replicas share: a stream in Redis. Each replica reads it from its beginning when it connects, then reads
+//! new entries every [`Codec::READ_PAUSE`], and adds its own.
+
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::outbox::Outbox;
+use super::redis::{Connection, Page, Primary, Redis, Stream};
+use super::{Never, RedisFault};
+use crate::gateway::Random;
+use crate::gateway::entry_key::KEY_ID_LEN;
+
+/// The first and the longest pause before a reconnect.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(3);
+
+/// After a connection that lasted this long, the next pause is the first one again. Each reconnect
+/// makes the cached data of this replica stale, which causes introspections.
+const STABLE: Duration = Duration::from_secs(30);
+
+/// How many entries are sent at once.
+const BATCH_MAX: usize = 500;
+
+/// The pause after a batch, so that the next one has the entries of that time. The first logout
+/// after a pause does not wait. At 2,000 logouts a second, 5 ms take a third less time of the
+/// processors than 2 ms.
+const SEND_PAUSE: Duration = Duration::from_millis(5);
+
+/// The pause before entries that Redis refused are sent again.
+const REFUSED_PAUSE: Duration = Duration::from_secs(1);
+
+/// After this time with a read-only Redis the connection is closed and the name resolved again,
+/// because a failover may have made another server the primary.
+const READ_ONLY_MAX: Duration = Duration::from_secs(30);
+
+/// The time between two readings of the whole stream. They find lost entries without a reconnect and
+/// remove expired ones. A million entries take about two seconds of the time of Redis.
+const READING_INTERVAL: Duration = Duration::from_secs(600);
+
+/// Missing entries are added again after a random part of this time: so the first replica adds
+/// most of them, and the others find them there.
+const REQUEUE_DELAY_MAX: Duration = Duration::from_secs(2);
+
+/// What a log is about: the format of its entries, and what they change. Entries have `N` bytes.
+pub(super) trait Codec<const N: usize> {
+    /// Identifies an entry that this replica adds.
+    type Item: Copy + Eq + Hash + Send + Sync + 'static;
+
+    /// What the entry has now.
+    type Content: PartialEq;
+
+    /// The pause between two reads of new entries. Redis could wait for an entry (`XREAD`), but would send it
+    /// whatever its size. And reading each entry by itself costs every replica more than the logout.
+    const READ_PAUSE: Duration;
+
+    /// Identifies the keys with which entries are authenticated. With other keys the stream is read again:
+    /// entries of a key that was unknown were ignored.
+    fn key_ids(&self) -> Vec<[u8; KEY_ID_LEN]>;
+
+    /// `None`: the item need not be sent any more.
+    fn load(&self, item: &Self::Item) -> Option<Self::Content>;
+
+    /// The entries with these contents.
+    fn encode(&self, batch: &[(Self::Item, Self::Content)]) -> Vec<[u8; N]>;
+
+    /// Counts what Redis has stored and what it has refused.
+    fn count(&self, stored: usize, refused: usize);
+
+    /// Applies entries. Some are this replica's own.
+    fn apply(&self, page: &Page<N>, outbox: &Outbox<Self::Item>);
+
+    /// The whole stream has been read for the first time on this connection.
+    fn caught_up(&self) {}
+
+    /// Those items of all entries that are not in the stream although they were.
+    fn missing(&self, _is_missing: &dyn Fn(&Self::Item) -> bool) -> Vec<Self::Item> {
+        Vec::new()
+    }
+
+    /// Reports a change.
+    fn report(&self, state: &LogState);
+}
+
+/// Whether the replicas have the entries of each other.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct LogState {
+    /// `None`: not tried yet.
+    pub(super) connection: Option<Result<(), RedisFault>>,
+    /// Why Redis stores no entries.
+    pub(super) refused: Option<RedisFault>,
+}
+
+/// A log.
+#[derive(Debug)]
+pub(super) struct Log<C: Codec<N>, const N: usize> {
+    stream: Stream<N>,
+    pub(super) codec: C,
+    pub(super) outbox: Outbox<C::Item>,
+    state: Mutex<LogState>,
+    random: Arc<dyn Random>,
+}
+
+impl<C: Codec<N>, const N: usize> Log<C, N> {
+    /// Without a connection.
+    pub(super) fn new(
+        stream: Stream<N>,
+        codec: C,
+        outbox: Outbox<C::Item>,
+        random: Arc<dyn Random>,
+    ) -> Self {
+        let state = LogState::default();
+        codec.report(&state);
+        Self {
+            stream,
+            codec,
+            outbox,
+            state: Mutex::new(state),
+            random,
+        }
+    }
+
+    /// Connects again and again.
+    pub(super) async fn keep_connected(&self, redis: &Redis, primary: &Primary) -> Never {
+        let mut backoff = Backoff::new();
+        loop {
+            let Err(fault) = self.run(redis, primary).await;
+            self.disconnected(&fault);
+            backoff.wait().await;
+        }
+    }
+
+    /// Sends and receives until the connection fails.
+    pub(super) async fn run(&self, redis: &Redis, primary: &Primary) -> Result<Never, RedisFault> {
+        let connection = redis.connect(primary).await?;
+        self.outbox.connected();
+        tokio::select! {
+            fault = self.receive(&connection) => fault,
+            fault = self.send(&connection) => fault,
+        }
+    }
+
+    /// There is no connection.
+    pub(super) fn disconnected(&self, fault: &RedisFault) {
+        let must_be_sent = |item: &C::Item| self.codec.load(item).is_some();
+        self.outbox.disconnected(must_be_sent);
+        self.change(|state| {
+            state.connection = Some(Err(fault.clone()));
+            state.refused = None;
+        });
+    }
+
+    /// Reports the state again.
+    pub(super) fn report(&self) {
+        self.codec.report(&self.state());
+    }
+
+    fn state(&self) -> MutexGuard<'_, LogState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state, and reports it if it is another one.
+    fn change(&self, change: impl FnOnce(&mut LogState)) {
+        let mut state = self.state();
+        let before = state.clone();
+        change(&mut state);
+        if *state == before {
+            return;
+        }
+        let log = self.stream.name;
+        let is_same_connection = state.connection == before.connection;
+        match (&state.connection, &state.refused) {
+            (Some(Ok(())), _) if !is_same_connection => {
+                tracing::info!(log, "synchronized with the other replicas");
+            }
+            (Some(Err(fault)), _) if !is_same_connection => {
+                tracing::warn!(log, error = %fault, "not synchronized with the other replicas");
+            }
+            (_, Some(fault)) => tracing::warn!(log, error = %fault, "Redis stores no entries"),
+            (_, None) => tracing::info!(log, "Redis stores entries again"),
+        }
+        self.codec.report(&state);
+    }
+
+    /// Reads the stream, then receives new entries. Reads it again from time to time, and when this
+    /// replica has other keys.
+    async fn receive(&self, connection: &Connection) -> Result<Never, RedisFault> {
+        let Self {
+            stream,
+            codec,
+            outbox,
+            ..
+        } = self;
+        let mut is_first = true;
+        loop {
+            let keys = codec.key_ids();
+            outbox.begin_reading();
+            let apply = |page: &Page<N>| codec.apply(page, outbox);
+            let mut last = connection.read_all(stream, apply).await?;
+            if std::mem::take(&mut is_first) {
+                codec.caught_up();
+            }
+            self.change(|state| state.connection = Some(Ok(())));
+            let read_at = Instant::now();
+            let mut requeue_at = Some(read_at + self.random_delay());
+            while read_at.elapsed() < READING_INTERVAL && keys == codec.key_ids() {
+                sleep(C::READ_PAUSE).await;
+                let Some(page) = connection.read_new(stream, &last).await? else {
+                    tracing::warn!(
+                        log = stream.name,
+                        "the stream in Redis was replaced: reading all of it"
+                    );
+                    break;
+                };
+                codec.apply(&page, outbox);
+                last = page.last.unwrap_or(last);
+                if requeue_at.take_if(|at| *at <= Instant::now()).is_some() {
+                    let missing = outbox.requeue_missing(|is_missing| codec.missing(is_missing));
+                    if missing > 0 {
+                        tracing::warn!(
+                            log = stream.name,
+                            missing,
+                            "Redis has lost entries: adding them again"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// A random part of [`REQUEUE_DELAY_MAX`]. Without randomness it is all of it.
+    fn random_delay(&self) -> Duration {
+        let mut bytes = [u8::MAX; 2];
+        let _ = self.random.fill(&mut bytes);
+        let part = f64::from(u16::from_be_bytes(bytes)) / f64::from(u16::MAX);
+        REQUEUE_DELAY_MAX.mul_f64(part)
+    }
+
+    /// Sends the entries of this replica, and those again that Redis refused.
+    async fn send(&self, connection: &Connection) -> Result<Never, RedisFault> {
+        let (codec, mut refused_since) = (&self.codec, None);
+        loop {
+            let batch = self.outbox.offer(BATCH_MAX, |item| codec.load(item)).await;
+            let entries = codec.encode(&batch);
+            let results = connection.append(&self.stream, entries.into_iter()).await?;
+            self.outbox
+                .settle(&batch, &results, |item| codec.load(item));
+            let refused: Vec<_> = results.into_iter().filter_map(Result::err).collect();
+            codec.count(batch.len().saturating_sub(refused.len()), refused.len());
+            let refusal = refused.into_iter().next();
+            self.change(|state| state.refused.clone_from(&refusal));
+            let Some(fault) = refusal else {
+                refused_since = None;
+                sleep(SEND_PAUSE).await;
+                continue;
+            };
+            let since = refused_since.get_or_insert_with(Instant::now);
+            if matches!(fault, RedisFault::ReadOnly) && since.elapsed() >= READ_ONLY_MAX {
+                return Err(fault);
+            }
+            sleep(REFUSED_PAUSE).await;
+        }
+    }
+}
+
+/// The pauses before reconnects.
+#[derive(Debug)]
+pub(super) struct Backoff {
+    connected_at: Instant,
+    pause: Duration,
+}
+
+impl Backoff {
+    pub(super) fn new() -> Self {
+        Self {
+            connected_at: Instant::now(),
+            pause: PAUSE_MIN,
+        }
+    }
+
+    /// Waits after a connection has failed. The pauses grow.
+    pub(super) async fn wait(&mut self) {
+        if self.connected_at.elapsed() >= STABLE {
+            self.pause = PAUSE_MIN;
+        }
+        sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        self.connected_at = Instant::now();
+    }
+}

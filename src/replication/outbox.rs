@@ -1,0 +1,308 @@
+//! What this replica still has to add to a log, and the requests that wait until it has.
+
+use std::collections::{HashSet, VecDeque};
+use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use iam_adapters::trace::{self, ChildSpan};
+use opentelemetry::KeyValue;
+use opentelemetry::trace::{SpanBuilder, SpanKind};
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
+
+use crate::gateway::revocations::{Revocation, RevocationIndex};
+use crate::gateway::session_revoker::{Delivered, Replicas};
+
+/// How long a request waits until its item is sent. Redis takes less than a millisecond; after a
+/// timeout or a refusal no request waits until Redis stores items again.
+const DELIVERY_DEADLINE: Duration = Duration::from_millis(250);
+
+/// Fewer items than this are not worth a search for those that need not be sent any more.
+const PRUNED_FROM: usize = 1_024;
+
+/// The items of a log that are not in its stream yet, in their order, each once.
+#[derive(Debug, Clone)]
+pub struct Outbox<T>(Arc<Inner<T>>);
+
+#[derive(Debug)]
+struct Inner<T> {
+    state: Mutex<State<T>>,
+    /// The number of items; updated after every change.
+    len: watch::Sender<usize>,
+    added: Notify,
+    /// Whether Redis stores items in time, so that requests wait.
+    is_responsive: AtomicBool,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    unsent: HashSet<T>,
+    /// Every item that is not offered, and some that are no longer in `unsent`.
+    queue: VecDeque<T>,
+    /// Those to which Redis has not responded yet.
+    offered: Vec<T>,
+    /// The most items: the oldest are dropped.
+    max: usize,
+    /// The number of items at which those that need not be sent any more are next removed.
+    prune_at: usize,
+    /// Hashes of the items that the reading of the stream has found or that were stored since it began; `None`: no
+    /// reading.
+    found: Option<HashSet<u64>>,
+    hasher: RandomState,
+}
+
+impl<T: Copy + Eq + Hash + Send + Sync + 'static> Outbox<T> {
+    /// Without items, and with room for `max`.
+    pub(super) fn new(max: usize) -> Self {
+        Self(Arc::new(Inner {
+            state: Mutex::new(State {
+                unsent: HashSet::new(),
+                queue: VecDeque::new(),
+                offered: Vec::new(),
+                max,
+                prune_at: PRUNED_FROM,
+                found: None,
+                hasher: RandomState::new(),
+            }),
+            len: watch::Sender::new(0),
+            added: Notify::new(),
+            is_responsive: AtomicBool::new(false),
+        }))
+    }
+
+    /// Waits until there are no items.
+    pub async fn emptied(&self) {
+        let mut len = self.0.len.subscribe();
+        // Fails only if the sender is dropped, which `self` owns.
+        let _ = len.wait_for(|len| *len == 0).await;
+    }
+
+    /// The number of items.
+    pub(super) fn len(&self) -> usize {
+        *self.0.len.borrow()
+    }
+
+    /// Queues an item, unless it is there. Returns whether another one was dropped.
+    pub(super) fn push(&self, item: T) -> bool {
+        let mut state = self.0.state();
+        state.push(item);
+        let dropped = state.unsent.len() > state.max
+            && (state.queue.pop_front()).is_some_and(|first| state.unsent.remove(&first));
+        drop(state);
+        // No request has to be woken: with many of them, each new one would wake all the others.
+        self.0.len.send_if_modified(|len| {
+            *len = self.0.count();
+            false
+        });
+        self.0.added.notify_one();
+        dropped
+    }
+
+    /// From now on, requests wait until their items are sent.
+    pub(super) fn connected(&self) {
+        self.0.is_responsive.store(true, Ordering::Release);
+    }
+
+    /// From now on, requests do not wait. From time to time, the items that need not be sent any more are removed.
+    pub(super) fn disconnected(&self, must_be_sent: impl Fn(&T) -> bool) {
+        self.0.is_responsive.store(false, Ordering::Release);
+        let mut guard = self.0.state();
+        let state = &mut *guard;
+        if state.unsent.len() >= state.prune_at {
+            state.unsent.retain(must_be_sent);
+            state.queue.retain(|item| state.unsent.contains(item));
+            // Doubling makes the cost of all searches constant for each item.
+            state.prune_at = PRUNED_FROM.max(state.unsent.len() * 2);
+        }
+        self.0.changed(guard);
+    }
+
+    /// Waits for items, and offers the first ones, at most `most`, with what `load` returns. If that is nothing, the item
+    /// need not be sent any more. Until [`Self::settle`] they stay in the outbox, and are offered again.
+    pub(super) async fn offer<C>(
+        &self,
+        most: usize,
+        load: impl Fn(&T) -> Option<C>,
+    ) -> Vec<(T, C)> {
+        loop {
+            let batch = self.0.state().offer(most, &load);
+            if !batch.is_empty() {
+                return batch;
+            }
+            self.0.changed(self.0.state());
+            self.0.added.notified().await;
+        }
+    }
+
+    /// Records the results of the last offer. What Redis refused, and what has changed since it was sent, stays.
+    pub(super) fn settle<C: PartialEq, E>(
+        &self,
+        batch: &[(T, C)],
+        results: &[Result<(), E>],
+        load: impl Fn(&T) -> Option<C>,
+    ) {
+        let mut state = self.0.state();
+        state.offered.clear();
+        for ((item, sent), result) in batch.iter().zip(results).rev() {
+            if result.is_ok() && load(item).is_none_or(|now| now == *sent) {
+                state.unsent.remove(item);
+                state.mark_found(item);
+            } else {
+                state.queue.push_front(*item);
+            }
+        }
+        let are_stored = results.iter().all(Result::is_ok);
+        self.0.is_responsive.store(are_stored, Ordering::Release);
+        self.0.changed(state);
+    }
+
+    /// The stream is read from its beginning.
+    pub(super) fn begin_reading(&self) {
+        self.0.state().found = Some(HashSet::new());
+    }
+
+    /// An item was read from the stream. It need not be sent if it `is_current`, which is called while no item is added.
+    pub(super) fn found(&self, item: &T, is_current: impl FnOnce() -> bool) {
+        let mut state = self.0.state();
+        if is_current() {
+            state.mark_found(item);
+            if state.unsent.remove(item) {
+                self.0.changed(state);
+            }
+        }
+    }
+
+    /// Queues the items that the reading has not found: a failover loses acknowledged entries, and a stream can be
+    /// deleted. `select` returns those for which its argument is true. Returns their number.
+    pub(super) fn requeue_missing(
+        &self,
+        select: impl FnOnce(&dyn Fn(&T) -> bool) -> Vec<T>,
+    ) -> usize {
+        let mut state = self.0.state();
+        let Some(found) = state.found.take() else {
+            return 0;
+        };
+        let is_missing =
+            |item: &T| !found.contains(&state.hash(item)) && !state.unsent.contains(item);
+        let missing = select(&is_missing);
+        for item in &missing {
+            state.push(*item);
+        }
+        self.0.changed(state);
+        self.0.added.notify_one();
+        missing.len()
+    }
+
+    /// Waits until an item is sent, for at most [`DELIVERY_DEADLINE`] and while Redis is responsive.
+    fn delivered(&self, item: T) -> Delivered {
+        let inner = Arc::clone(&self.0);
+        let is_awaited = move || {
+            inner.is_responsive.load(Ordering::Acquire) && inner.state().unsent.contains(&item)
+        };
+        if !is_awaited() {
+            return Box::pin(std::future::ready(()));
+        }
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            // From the wait in the queue to the acknowledgement.
+            let span = ChildSpan::start(|| {
+                SpanBuilder::from_name("XADD")
+                    .with_kind(SpanKind::Client)
+                    .with_attributes([
+                        KeyValue::new("db.system.name", "redis"),
+                        KeyValue::new("db.operation.name", "XADD"),
+                    ])
+            });
+            let mut len = inner.len.subscribe();
+            let sent = len.wait_for(|_| !is_awaited());
+            let is_late = timeout(DELIVERY_DEADLINE, sent).await.is_err();
+            if is_late {
+                inner.is_responsive.store(false, Ordering::Release);
+            }
+            span.end(|span| {
+                if is_late {
+                    trace::fail(span, "timeout");
+                }
+            });
+        })
+    }
+}
+
+impl<T> Inner<T> {
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self) -> usize {
+        self.state().unsent.len()
+    }
+
+    /// Wakes the requests that wait. They look at the state while they hold the lock of `len`: so none takes that
+    /// lock while it holds the state.
+    fn changed(&self, state: MutexGuard<'_, State<T>>) {
+        drop(state);
+        self.len.send_modify(|len| *len = self.count());
+    }
+}
+
+impl<T: Copy + Eq + Hash> State<T> {
+    fn push(&mut self, item: T) {
+        if self.unsent.insert(item) {
+            self.queue.push_back(item);
+        }
+    }
+
+    fn offer<C>(&mut self, most: usize, load: impl Fn(&T) -> Option<C>) -> Vec<(T, C)> {
+        for item in self.offered.drain(..).rev() {
+            self.queue.push_front(item);
+        }
+        let mut batch = Vec::new();
+        while batch.len() < most
+            && let Some(item) = self.queue.pop_front()
+        {
+            if !self.unsent.contains(&item) {
+                continue;
+            }
+            if let Some(content) = load(&item) {
+                self.offered.push(item);
+                batch.push((item, content));
+            } else {
+                self.unsent.remove(&item);
+            }
+        }
+        batch
+    }
+
+    fn mark_found(&mut self, item: &T) {
+        let hash = self.hash(item);
+        if let Some(found) = &mut self.found {
+            found.insert(hash);
+        }
+    }
+
+    fn hash(&self, item: &T) -> u64 {
+        self.hasher.hash_one(item)
+    }
+}
+
+impl Replicas for Outbox<RevocationIndex> {
+    fn send(&self, revocation: &Revocation, is_unshared: bool) -> Delivered {
+        if is_unshared {
+            self.push(revocation.index());
+        }
+        self.delivered(revocation.index())
+    }
+
+    fn is_pending(&self, revocation: &Revocation) -> bool {
+        self.0.state().unsent.contains(&revocation.index())
+    }
+
+    fn pending(&self) -> usize {
+        self.len()
+    }
+}
+
+#[cfg(test)]
+mod tests;
