@@ -44,7 +44,7 @@ use access_token::Grant;
 use error::{GatewayError, Internal, InvalidSession, NotReady};
 use event::{Event, LoginEnd, Subscribers};
 use iams::{Common, Iam, IamParts, Iams};
-use identifiers::{Identifier, IdentifierKey};
+use identifiers::Identifier;
 use introspection_cache::shared::SharedCache;
 use introspection_cache::{ActiveSession, IntrospectionRequest, Source};
 use keys::Keys;
@@ -103,8 +103,6 @@ pub struct GatewayParts {
     pub clock: Arc<dyn Clock>,
     /// The source of identifiers and nonces.
     pub random: Arc<dyn Random>,
-    /// The key of the identifiers under which limits count.
-    pub identifier_key: Arc<IdentifierKey>,
     /// The settings.
     pub policy: Policy,
     /// The table of revocations, empty at the start.
@@ -157,7 +155,6 @@ impl Gateway {
             keys,
             clock,
             random,
-            identifier_key,
             policy,
             revocations,
             subscribers,
@@ -195,10 +192,10 @@ impl Gateway {
             login_limiter: LoginRateLimiter::new(
                 policy.login_limits,
                 Arc::clone(&clock),
-                Arc::clone(&identifier_key),
+                Arc::clone(&keys.identifiers),
                 subscribers.clone(),
             ),
-            logout_token_limiter: LogoutTokenRateLimiter::new(identifier_key),
+            logout_token_limiter: LogoutTokenRateLimiter::new(Arc::clone(&keys.identifiers)),
             subscribers,
             iams,
             keys,

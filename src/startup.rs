@@ -116,7 +116,6 @@ pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
         keys: Arc::clone(&parts.keys),
         clock: Arc::clone(clock),
         random: Arc::clone(&parts.random),
-        identifier_key: Arc::clone(&parts.identifier_key),
         policy: policy(settings),
         revocations: Revocations::default(),
         subscribers,

@@ -54,7 +54,7 @@ pub(super) fn run(
         (_, Some(session), _) => {
             let id = SessionId::parse(session);
             let id = id.ok_or_else(|| UserError::Request("--session: not a session id".to_owned()));
-            Some(key.session(id?))
+            Some(key.session(&id?.to_string()))
         }
         (_, _, Some(address)) => Some(key.network(ClientAddress::from(address).network())),
         // Refused by clap.

@@ -11,7 +11,6 @@ use super::Random;
 use super::account::canonical;
 use super::entry_key::EntryKey;
 use super::error::Internal;
-use super::session::SessionId;
 
 /// What precedes a value in its hash, so that equal values of two kinds have different identifiers.
 const ACCOUNT: &str = "auth-gateway audit account 1:";
@@ -72,6 +71,12 @@ impl IdentifierKey {
         Ok(Self::new(&*secret))
     }
 
+    /// Names the key. Keys cannot be computed from it.
+    #[must_use]
+    pub fn id(&self) -> String {
+        format!("{:08x}", u32::from_be_bytes(self.entries.id()))
+    }
+
     /// Authenticates the entries of login events.
     #[must_use]
     pub const fn entries(&self) -> &EntryKey {
@@ -86,8 +91,8 @@ impl IdentifierKey {
 
     /// A session. Its id is one of its two credentials, so logs have a hash of it.
     #[must_use]
-    pub fn session(&self, id: SessionId) -> Identifier {
-        self.hash(SESSION, &[id.to_string().as_bytes()])
+    pub fn session(&self, id: &str) -> Identifier {
+        self.hash(SESSION, &[id.as_bytes()])
     }
 
     /// A network.

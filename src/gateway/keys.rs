@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
+use aws_lc_rs::rand::SystemRandom;
 use iam_adapters::Moment;
 use iam_adapters::files::{self, Exposed};
 use jiff::Timestamp;
@@ -23,6 +25,7 @@ pub use folder::{read_dir, remove, write_new};
 pub use key_store::{KeySet, KeyStore, Reloaded};
 pub use rotation::{FileTimes, KeyState, Plan, Times, key_states, plan};
 
+use super::identifiers::IdentifierKey;
 use super::session::SealingKey;
 
 /// The largest difference of two replicas' clocks, and the longest time until a key file is at every
@@ -43,6 +46,9 @@ pub const fn lead(max_age: Duration) -> Duration {
 pub const fn overlap(lifetime: Duration, max_age: Duration) -> Duration {
     lifetime.saturating_add(lead(max_age).saturating_mul(2))
 }
+
+/// What the key of identifiers is for, where keys are named.
+pub const IDENTIFIERS: &str = "identifier";
 
 /// The age from which a sealing key is overdue for rotation. With random nonces a key may seal 2^32
 /// sessions on all replicas together (NIST SP 800-38D section 8.3): 49 days with 1,000 logins a
@@ -87,9 +93,27 @@ pub struct Keys {
     pub signing: KeyStore<SigningKey>,
     /// The keys that seal session tokens.
     pub sealing: KeyStore<SealingKey>,
+    /// The key of identifiers.
+    pub identifiers: Arc<IdentifierKey>,
+    differences: ArcSwap<Vec<KeyWarning>>,
 }
 
 impl Keys {
+    /// These keys.
+    #[must_use]
+    pub fn new(
+        signing: KeyStore<SigningKey>,
+        sealing: KeyStore<SealingKey>,
+        identifiers: Arc<IdentifierKey>,
+    ) -> Self {
+        Self {
+            signing,
+            sealing,
+            identifiers,
+            differences: ArcSwap::default(),
+        }
+    }
+
     /// Keys that exist only in this process. For development only: after a restart, all tokens are
     /// invalid.
     ///
@@ -100,10 +124,13 @@ impl Keys {
         let first_use = key_store::timestamp(now);
         let signing = generate(KeyPurpose::Signing(Algorithm::Es256), first_use)?;
         let sealing = generate(KeyPurpose::Sealing, first_use)?;
-        Ok(Self {
-            signing: KeySet::new(vec![signing.to_signing()?])?.into(),
-            sealing: KeySet::new(vec![sealing.to_sealing()?])?.into(),
-        })
+        let identifiers = IdentifierKey::generate(&SystemRandom::new())
+            .map_err(|_| KeyError::Invalid("no random numbers"))?;
+        Ok(Self::new(
+            KeySet::new(vec![signing.to_signing()?])?.into(),
+            KeySet::new(vec![sealing.to_sealing()?])?.into(),
+            Arc::new(identifiers),
+        ))
     }
 
     /// The public JWK Set of the signing keys (RFC 7517 section 5). A key that is no longer used is in
@@ -158,8 +185,8 @@ impl Keys {
             kid: sealing.kid().to_owned(),
             first_use: sealing.first_use(),
         });
-        let differences = [self.signing.differences(), self.sealing.differences()];
-        let differences = differences.iter().flat_map(|each| each.iter().cloned());
+        let differences = self.differences.load();
+        let differences = differences.iter().cloned();
         unreadable.chain(old).chain(differences).collect()
     }
 }
@@ -187,7 +214,8 @@ pub enum KeyWarning {
     },
     /// A replica uses keys that another one does not have.
     #[error(
-        "the keys of the replicas differ: keys.{purpose}_dir of {} lacks {purpose} keys that {} uses: {}",
+        "the keys of the replicas differ: keys.{} of {} lacks {purpose} keys that {} uses: {}",
+        if *purpose == IDENTIFIERS { "identifier_key".to_owned() } else { format!("{purpose}_dir") },
         if *is_here { "this replica" } else { "another replica" },
         if *is_here { "another replica" } else { "this replica" },
         kids.join(", ")

@@ -147,7 +147,6 @@ impl Replica {
         let keys = Arc::new(keys(version));
         let parts = GatewayParts {
             random: Arc::new(FixedRandom),
-            identifier_key: Arc::new(IdentifierKey::new(IDENTIFIER_KEY)),
             ..gateway_parts(iams, &clock, keys, policies.gateway)
         };
         let gateway = TestGateway::from_gateway_parts(iam, clock, parts);
@@ -259,10 +258,11 @@ fn keys(version: &Path) -> Keys {
         folder
     };
     let (signing, sealing) = (copy(SIGNING_DIR), copy(SEALING_DIR));
-    Keys {
-        signing: KeyStore::open(signing.path().to_owned(), NOW, Duration::ZERO).unwrap(),
-        sealing: KeyStore::open(sealing.path().to_owned(), NOW, Duration::ZERO).unwrap(),
-    }
+    Keys::new(
+        KeyStore::open(signing.path().to_owned(), NOW, Duration::ZERO).unwrap(),
+        KeyStore::open(sealing.path().to_owned(), NOW, Duration::ZERO).unwrap(),
+        Arc::new(IdentifierKey::new(IDENTIFIER_KEY)),
+    )
 }
 
 fn bytes(entry: &Value) -> Vec<u8> {

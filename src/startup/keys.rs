@@ -1,11 +1,14 @@
 //! Reads the keys at start.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::Moment;
+use secrecy::ExposeSecret as _;
 
 use crate::config::{Problems, Settings};
+use crate::gateway::identifiers::IdentifierKey;
 use crate::gateway::keys::{KeyError, KeyStore, Keys, StoredKey};
 
 /// Reads the folders of the settings. For a purpose without a folder, a key is generated; the settings
@@ -25,10 +28,16 @@ pub(super) fn load(settings: &Settings, now: Moment, problems: &mut Problems) ->
     }
     let (signing, sealing) = (signing.ok()?, sealing.ok()?);
     match Keys::ephemeral(now) {
-        Ok(ephemeral) => Some(Keys {
-            signing: signing.unwrap_or(ephemeral.signing),
-            sealing: sealing.unwrap_or(ephemeral.sealing),
-        }),
+        Ok(ephemeral) => {
+            let identifiers = settings.keys.identifier_key.as_ref();
+            let identifiers = identifiers
+                .map(|secret| Arc::new(IdentifierKey::new(secret.expose_secret().as_bytes())));
+            Some(Keys::new(
+                signing.unwrap_or(ephemeral.signing),
+                sealing.unwrap_or(ephemeral.sealing),
+                identifiers.unwrap_or(ephemeral.identifiers),
+            ))
+        }
         Err(error) => {
             problems.add("keys", error.to_string());
             None

@@ -9,14 +9,13 @@ use std::time::Duration;
 use aws_lc_rs::rand::SystemRandom;
 use iam_adapters::permission_source::PermissionSource;
 use iam_adapters::{Clock, IamAdapter, Replaceable, SetupError};
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::SecretString;
 
 use super::tls::ServerCertificate;
 use super::{keys, revocations, tls, traces};
 use crate::audit::{self, AuditLog};
 use crate::config::{AuditDestination, InvalidSettings, Problems, Registry, Settings, Source};
 use crate::gateway::Random;
-use crate::gateway::identifiers::IdentifierKey;
 use crate::gateway::keys::Keys;
 use crate::health::Lifecycle;
 use crate::replication::Redis;
@@ -93,8 +92,6 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// The source of identifiers and nonces.
     pub random: Arc<dyn Random>,
-    /// The key of the identifiers in the logs and the limits.
-    pub identifier_key: Arc<IdentifierKey>,
     /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The stage of the process: serving, shutting down or draining.
@@ -169,16 +166,10 @@ impl Parts {
         {
             audit::check(path).unwrap_or_else(|problem| problems.add("audit.file", problem));
         }
-        let identifier_key = match &settings.keys.identifier_key {
-            Some(secret) => Ok(IdentifierKey::new(secret.expose_secret().as_bytes())),
-            None => IdentifierKey::generate(&*random),
-        };
-        let identifier_key =
-            identifier_key.map_err(|error| problems.add("random", error.to_string()));
-        let (keys, built, identifier_key) = (keys?, built?, Arc::new(identifier_key.ok()?));
+        let (keys, built) = (keys?, built?);
         let audit = AuditLog::new(
             &settings.audit,
-            Arc::clone(&identifier_key),
+            Arc::clone(&keys.identifiers),
             Arc::clone(&clock),
             metrics.audit(),
         );
@@ -192,7 +183,6 @@ impl Parts {
             tls: built.tls,
             clock,
             random,
-            identifier_key,
             metrics,
             audit: Arc::new(audit),
             timeouts: ConnectionTimeouts::default(),

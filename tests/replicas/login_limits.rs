@@ -272,6 +272,10 @@ async fn replica_with_another_identifier_key_counts_for_itself_and_is_visible() 
     }
     assert!(!guess(&one, UNKNOWN_USER, OTHER).await);
     assert!(guess(&other, UNKNOWN_USER, OTHER).await);
+    for gateway in [&one, &other] {
+        let reasons = ["keys_differ"; 2];
+        gateway.wait_for_readiness("degraded", &reasons).await;
+    }
 }
 
 #[tokio::test]

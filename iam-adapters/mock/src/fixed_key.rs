@@ -13,8 +13,9 @@ pub const FIXED_SIGNING_KEY: &str = include_str!("fixed_signing_key.json");
 /// [`KeyError`] if the published key is invalid.
 pub fn sign_with_it(keys: Keys) -> Result<Keys, KeyError> {
     let signing = KeyFile::parse(FIXED_SIGNING_KEY.as_bytes())?.to_signing()?;
-    Ok(Keys {
-        signing: KeySet::new(vec![signing])?.into(),
-        ..keys
-    })
+    Ok(Keys::new(
+        KeySet::new(vec![signing])?.into(),
+        keys.sealing,
+        keys.identifiers,
+    ))
 }

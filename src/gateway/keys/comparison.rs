@@ -6,15 +6,16 @@
 //! cause a warning, and nothing else.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use iam_adapters::Moment;
 
 use super::file::is_kid;
-use super::{Key as _, KeyStore, KeyWarning, Keys, SealingKey, SigningKey, StoredKey};
+use super::{IDENTIFIERS, Key as _, KeyWarning, Keys, SealingKey, SigningKey, StoredKey as _};
 
 impl Keys {
     /// How many of the [names](Keys::names) are those of keys in use.
-    pub const USED: usize = 2;
+    pub const USED: usize = 3;
 
     /// The names of the keys in use, then those of all keys: the purpose and the id of each.
     #[must_use]
@@ -29,6 +30,7 @@ impl Keys {
                 SealingKey::PURPOSE,
                 vec![sealing.current(now).kid().to_owned()],
             ),
+            (IDENTIFIERS, vec![self.identifiers.id()]),
         ];
         let names = used.into_iter().chain(self.kids());
         let names = names.flat_map(|(purpose, kids)| {
@@ -47,35 +49,64 @@ impl Keys {
             match *words {
                 [
                     state @ ("used" | "missing"),
-                    purpose @ (SigningKey::PURPOSE | SealingKey::PURPOSE),
+                    purpose @ (SigningKey::PURPOSE | SealingKey::PURPOSE | IDENTIFIERS),
                     kid,
                 ] if is_kid(kid) => valid.push((state, purpose, kid)),
                 _ => invalid += 1,
             }
         }
-        compare(&self.signing, &valid, now);
-        compare(&self.sealing, &valid, now);
+        let (signing, sealing) = (self.signing.key_set(), self.sealing.key_set());
+        let id = self.identifiers.id();
+        let differences = [
+            compare(
+                &valid,
+                SigningKey::PURPOSE,
+                signing.current(now).kid(),
+                |kid| signing.iter().any(|key| key.kid() == kid),
+            ),
+            compare(
+                &valid,
+                SealingKey::PURPOSE,
+                sealing.current(now).kid(),
+                |kid| sealing.iter().any(|key| key.kid() == kid),
+            ),
+            compare(&valid, IDENTIFIERS, &id, |kid| kid == id),
+        ];
+        self.differences.store(Arc::new(differences.concat()));
         invalid
+    }
+
+    /// Whether keys of this purpose differ from those of other replicas, as far as is known.
+    #[must_use]
+    pub fn differ(&self, of: &str) -> bool {
+        let differences = self.differences.load();
+        differences
+            .iter()
+            .any(|warning| matches!(warning, KeyWarning::Missing { purpose, .. } if *purpose == of))
     }
 }
 
-fn compare<K: StoredKey>(keys: &KeyStore<K>, statements: &[(&str, &str, &str)], now: Moment) {
-    let key_set = keys.key_set();
-    let current = key_set.current(now).kid();
+/// The warnings about the keys of one purpose: `current` is in use here, and `has` tells which keys are here.
+fn compare(
+    statements: &[(&str, &str, &str)],
+    purpose: &'static str,
+    current: &str,
+    has: impl Fn(&str) -> bool,
+) -> Vec<KeyWarning> {
     let kids = |wanted| {
-        let of_purpose = statements.iter().filter(|of| of.1 == K::PURPOSE);
+        let of_purpose = statements.iter().filter(|of| of.1 == purpose);
         let kids = of_purpose.filter_map(move |(state, _, kid)| (*state == wanted).then_some(*kid));
         kids.collect::<BTreeSet<_>>()
     };
     let (mut here, mut elsewhere) = (kids("used"), kids("missing"));
-    here.retain(|kid| key_set.iter().all(|key| key.kid() != *kid));
+    here.retain(|kid| !has(kid));
     elsewhere.retain(|kid| *kid == current);
     let differences = [(true, here), (false, elsewhere)].into_iter();
     let differences = differences.filter(|(_, kids)| !kids.is_empty());
     let warnings = differences.map(|(is_here, kids)| KeyWarning::Missing {
-        purpose: K::PURPOSE,
+        purpose,
         is_here,
         kids: kids.into_iter().map(str::to_owned).collect(),
     });
-    keys.differ(warnings.collect());
+    warnings.collect()
 }

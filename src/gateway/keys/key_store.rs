@@ -12,7 +12,7 @@ use iam_adapters::Moment;
 use jiff::{SignedDuration, Timestamp};
 
 use super::folder::{self, Folder};
-use super::{Key, KeyError, KeyWarning, StoredKey, lead};
+use super::{Key, KeyError, StoredKey, lead};
 
 /// The keys of one purpose, and their folder.
 pub struct KeyStore<K> {
@@ -21,8 +21,6 @@ pub struct KeyStore<K> {
     max_age: Duration,
     /// Why the current content of the folder is not used.
     problem: ArcSwapOption<String>,
-    /// How the keys differ from those of other replicas.
-    differences: ArcSwap<Vec<KeyWarning>>,
     /// The digest of the folder when it was last read; `None` if it could not be read.
     last_digest: Mutex<Option<Vec<u8>>>,
     taken: AtomicU64,
@@ -45,7 +43,6 @@ impl<K> From<KeySet<K>> for KeyStore<K> {
             folder: None,
             max_age: Duration::ZERO,
             problem: ArcSwapOption::empty(),
-            differences: ArcSwap::default(),
             last_digest: Mutex::default(),
             taken: AtomicU64::new(0),
             refused: AtomicU64::new(0),
@@ -67,16 +64,6 @@ impl<K> KeyStore<K> {
     /// What is wrong with the folder.
     pub fn problem(&self) -> Option<Arc<String>> {
         self.problem.load_full()
-    }
-
-    /// How the keys differ from those of other replicas, as far as is known.
-    pub fn differences(&self) -> Guard<Arc<Vec<KeyWarning>>> {
-        self.differences.load()
-    }
-
-    /// Sets how the keys differ from those of other replicas.
-    pub(super) fn differ(&self, differences: Vec<KeyWarning>) {
-        self.differences.store(Arc::new(differences));
     }
 
     /// How often the keys were replaced.

@@ -16,6 +16,7 @@ use super::test_gateway::{
     just_before, policy, without_refresh,
 };
 use crate::gateway::error::InvalidSession;
+use crate::gateway::identifiers::IdentifierKey;
 use crate::gateway::introspection_cache::Source;
 use crate::gateway::introspection_cache::shared::{
     CLOCK_DIFFERENCE, ENTRY_BYTES_MAX, Found, LookUp, SharedCache, Stored,
@@ -438,10 +439,11 @@ fn keys(signing: &[&KeyFile]) -> Arc<Keys> {
     let secret: Vec<u8> = (0..32).collect();
     let sealing = SealingKey::new(&secret, "shared", Timestamp::UNIX_EPOCH).unwrap();
     let signing = signing.iter().map(|file| file.to_signing().unwrap());
-    Arc::new(Keys {
-        signing: KeySet::new(signing.collect()).unwrap().into(),
-        sealing: KeySet::new(vec![sealing]).unwrap().into(),
-    })
+    Arc::new(Keys::new(
+        KeySet::new(signing.collect()).unwrap().into(),
+        KeySet::new(vec![sealing]).unwrap().into(),
+        Arc::new(IdentifierKey::new(b"a key")),
+    ))
 }
 
 fn signing_key(algorithm: Algorithm, first_use: i64) -> KeyFile {

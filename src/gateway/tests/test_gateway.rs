@@ -21,7 +21,6 @@ use crate::config::{self, sample};
 use crate::gateway::TokenPolicy;
 use crate::gateway::error::GatewayError;
 use crate::gateway::iams::{Iam, IamParts, IamPolicy};
-use crate::gateway::identifiers::IdentifierKey;
 use crate::gateway::keys::{KeySet, Keys};
 use crate::gateway::request::RequestContext;
 use crate::gateway::revocations::{Capacity, Revocations};
@@ -115,7 +114,6 @@ pub(crate) fn gateway_parts(
         keys,
         clock: clock.clone(),
         random: Arc::new(SystemRandom::new()),
-        identifier_key: Arc::new(IdentifierKey::generate(&SystemRandom::new()).unwrap()),
         policy,
         revocations: Revocations::default(),
         subscribers: Arc::<Recorded>::default().subscribed(),

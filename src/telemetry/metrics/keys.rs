@@ -9,7 +9,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Labels;
-use crate::gateway::keys::{KeyStore, Keys, StoredKey, age_seconds};
+use crate::gateway::keys::{
+    IDENTIFIERS, Key as _, KeyStore, Keys, SealingKey, SigningKey, StoredKey, age_seconds,
+};
 
 pub(super) struct KeyMetrics {
     ages: Family<[(&'static str, String); 2], Gauge>,
@@ -46,6 +48,11 @@ impl KeyMetrics {
         self.ages.clear();
         self.take_from(&keys.signing, now);
         self.take_from(&keys.sealing, now);
+        for purpose in [SigningKey::PURPOSE, SealingKey::PURPOSE, IDENTIFIERS] {
+            let differ = i64::from(keys.differ(purpose));
+            let labels = [("purpose", purpose)];
+            self.differ.get_or_create_owned(&labels).set(differ);
+        }
     }
 
     fn take_from<K: StoredKey>(&self, keys: &KeyStore<K>, now: Moment) {
@@ -64,8 +71,6 @@ impl KeyMetrics {
         self.unreadable
             .get_or_create_owned(&[purpose])
             .set(unreadable);
-        let differ = i64::from(!keys.differences().is_empty());
-        self.differ.get_or_create_owned(&[purpose]).set(differ);
         for (outcome, times) in [("taken", keys.taken()), ("refused", keys.refused())] {
             let labels = [purpose, ("outcome", outcome)];
             let counter = self.reloads.get_or_create_owned(&labels);

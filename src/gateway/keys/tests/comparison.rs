@@ -3,6 +3,7 @@
 use tempfile::{TempDir, tempdir};
 
 use super::*;
+use crate::gateway::identifiers::IdentifierKey;
 
 const NOW: u64 = 1_800_000_000;
 const MAX_AGE: Duration = Duration::from_secs(300);
@@ -24,10 +25,11 @@ impl Fixture {
         };
         let signing = new("signing", KeyPurpose::Signing(Algorithm::Es256));
         let sealing = new("sealing", KeyPurpose::Sealing);
-        let keys = Keys {
-            signing: KeyStore::open(signing, at(NOW), MAX_AGE).unwrap(),
-            sealing: KeyStore::open(sealing, at(NOW), MAX_AGE).unwrap(),
-        };
+        let keys = Keys::new(
+            KeyStore::open(signing, at(NOW), MAX_AGE).unwrap(),
+            KeyStore::open(sealing, at(NOW), MAX_AGE).unwrap(),
+            Arc::new(IdentifierKey::new(b"a key")),
+        );
         Self { folder, keys }
     }
 
@@ -39,8 +41,8 @@ impl Fixture {
         key.kid().to_owned()
     }
 
-    /// The names of the signing key and the sealing key in use.
-    fn used_names(&self) -> [String; 2] {
+    /// The names of the keys in use: for signing, for sealing and of identifiers.
+    fn used_names(&self) -> [String; 3] {
         let names = self.keys.names(at(NOW));
         names.first_chunk().unwrap().clone()
     }
@@ -63,20 +65,31 @@ fn missing(purpose: &'static str, is_here: bool, kids: &[&str]) -> KeyWarning {
 #[test]
 fn keys_that_other_replicas_use_and_that_are_missing_here_are_a_warning_until_they_are_here() {
     let fixture = Fixture::new();
-    let differ = ["used signing k1", "used sealing s2", "used sealing s1"];
+    let differ = [
+        "used signing k1",
+        "used sealing s2",
+        "used sealing s1",
+        "used identifier i1",
+    ];
     let warnings = vec![
         missing("signing", true, &["k1"]),
         missing("sealing", true, &["s1", "s2"]),
+        missing("identifier", true, &["i1"]),
     ];
+    let text = "keys.identifier_key of this replica lacks identifier keys that another";
+    assert!(warnings[2].to_string().contains(text), "{}", warnings[2]);
     assert_eq!(fixture.compared(&differ), (warnings, 0));
-    let [signing, sealing] = fixture.used_names().map(|name| format!("used {name}"));
-    assert_eq!(fixture.compared(&[&signing, &sealing]), (Vec::new(), 0));
+    assert!(fixture.keys.differ(IDENTIFIERS));
+    let used = fixture.used_names().map(|name| format!("used {name}"));
+    let used = used.each_ref().map(String::as_str);
+    assert_eq!(fixture.compared(&used), (Vec::new(), 0));
+    assert!(!fixture.keys.differ(IDENTIFIERS));
 }
 
 #[test]
 fn key_in_use_here_that_another_replica_lacks_is_a_warning() {
     let fixture = Fixture::new();
-    let [_, sealing] = fixture.used_names();
+    let [_, sealing, _] = fixture.used_names();
     let (_, kid) = sealing.split_once(' ').unwrap();
     let (there, of_the_other_purpose) = (
         format!("missing {sealing}"),
