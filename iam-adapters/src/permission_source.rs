@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::error::IamError;
 use crate::jwk::VerificationKeys;
 use crate::replaceable::Replaceable;
-use crate::resilient::{CallLayers, Limit, Observer, Operation, Requester};
+use crate::resilient::{CallLayers, CallLimit, Observer, Operation, Requester};
 use crate::scope::Permissions;
 use crate::types::{
     Authenticated, ClientContext, Credentials, Introspection, Subject, UpstreamSession,
@@ -28,7 +28,7 @@ pub use group_table::{GroupRule, GroupTable, InvalidGroup};
 pub use policy_server::{PolicyServer, PolicyServerSettings};
 
 /// The limit of a look-up in the table, which takes no time.
-const UNLIMITED: Limit = Limit {
+const UNLIMITED: CallLimit = CallLimit {
     deadline: Duration::from_secs(1),
     concurrency: Semaphore::MAX_PERMITS,
 };
@@ -39,12 +39,12 @@ pub enum PermissionSource {
     /// A table of groups in the configuration.
     Groups(GroupTable),
     /// A policy server, and the limit of calls to it.
-    Http(Box<PolicyServer>, Limit),
+    Http(Box<PolicyServer>, CallLimit),
 }
 
 impl PermissionSource {
     /// The limit of its calls.
-    const fn limit(&self) -> Limit {
+    const fn limit(&self) -> CallLimit {
         match self {
             Self::Groups(_) => UNLIMITED,
             Self::Http(_, limit) => *limit,

@@ -88,7 +88,7 @@ impl Operation {
 ///
 /// Each operation has its own, so that a flood of logins cannot starve introspection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limit {
+pub struct CallLimit {
     /// From the start of the wait for a permit to the last byte of the response, retry included.
     pub deadline: Duration,
     /// The maximum number of concurrent calls. Further calls wait for a permit: at most eight for
@@ -98,23 +98,23 @@ pub struct Limit {
 
 /// The limit of each operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct CallLimits {
     /// Of [`Operation::Login`].
-    pub login: Limit,
+    pub login: CallLimit,
     /// Of [`Operation::Introspection`].
-    pub introspection: Limit,
+    pub introspection: CallLimit,
     /// Of [`Operation::Logout`].
-    pub logout: Limit,
+    pub logout: CallLimit,
     /// Of [`Operation::Keys`].
-    pub keys: Limit,
+    pub keys: CallLimit,
     /// Of [`Operation::Probe`].
-    pub probe: Limit,
+    pub probe: CallLimit,
 }
 
-impl Limits {
+impl CallLimits {
     /// The limit of one operation; `None` for [`Operation::Permissions`], whose source has one.
     #[must_use]
-    pub const fn of(self, operation: Operation) -> Option<Limit> {
+    pub const fn of(self, operation: Operation) -> Option<CallLimit> {
         match operation {
             Operation::Login => Some(self.login),
             Operation::Introspection => Some(self.introspection),
@@ -153,7 +153,7 @@ impl CallLayers {
     pub(crate) fn new(
         (iam, kind): (&Arc<str>, &'static str),
         operation: Operation,
-        limit: Limit,
+        limit: CallLimit,
         clock: &Arc<dyn Clock>,
         observer: &Arc<dyn Observer>,
     ) -> Self {
@@ -247,7 +247,7 @@ impl ResilientAdapter {
     pub fn new(
         iam: &Arc<str>,
         adapter: Arc<Replaceable<dyn IamAdapter>>,
-        limits: Limits,
+        limits: CallLimits,
         clock: &Arc<dyn Clock>,
         observer: &Arc<dyn Observer>,
     ) -> Self {

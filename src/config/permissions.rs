@@ -9,7 +9,7 @@ use iam_adapters::client::{ClientSettings, address_problems};
 use iam_adapters::permission_source::{
     GroupTable, PermissionSource, PolicyServer, PolicyServerSettings,
 };
-use iam_adapters::resilient::Limit;
+use iam_adapters::resilient::CallLimit;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::known::join;
@@ -137,7 +137,7 @@ impl PermissionSettings {
                         ca_file: self.ca_file.clone(),
                     },
                 };
-                let limit = Limit {
+                let limit = CallLimit {
                     deadline: self.deadline,
                     concurrency: self.concurrency,
                 };

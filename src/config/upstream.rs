@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use iam_adapters::resilient::{Limit, Limits};
+use iam_adapters::resilient::{CallLimit, CallLimits};
 
 use super::permissions::PermissionSettings;
 use super::problems::Problems;
@@ -48,27 +48,27 @@ section! {
 impl UpstreamSettings {
     /// The bounds for the decorator around the adapter.
     #[must_use]
-    pub const fn limits(&self) -> Limits {
-        Limits {
-            login: Limit {
+    pub const fn limits(&self) -> CallLimits {
+        CallLimits {
+            login: CallLimit {
                 deadline: self.login_deadline,
                 concurrency: self.login_concurrency,
             },
-            introspection: Limit {
+            introspection: CallLimit {
                 deadline: self.introspection_deadline,
                 concurrency: self.introspection_concurrency,
             },
-            logout: Limit {
+            logout: CallLimit {
                 deadline: self.logout_deadline,
                 concurrency: self.logout_concurrency,
             },
             // One call at a time serves all verifications that wait for it.
-            keys: Limit {
+            keys: CallLimit {
                 deadline: self.probe_deadline,
                 concurrency: 1,
             },
             // One task probes.
-            probe: Limit {
+            probe: CallLimit {
                 deadline: self.probe_deadline,
                 concurrency: 1,
             },

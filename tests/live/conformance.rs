@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use iam_adapters::IamAdapter;
 use iam_adapters::clock::SystemClock;
-use iam_adapters::resilient::Limit;
+use iam_adapters::resilient::CallLimit;
 use iam_conformance::{AccountState, Fixture as _, logins};
 use serde_json::json;
 use test_support::resilient::resilient;
@@ -26,7 +26,7 @@ async fn adapter_passes_the_conformance_suite() {
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn resilient_adapter_passes_the_conformance_suite() {
-    let limit = Limit {
+    let limit = CallLimit {
         deadline: Duration::from_secs(60),
         concurrency: 4,
     };

@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::registry::{AdapterSettings, PublicCredentials};
-use iam_adapters::resilient::{Limits, Operation};
+use iam_adapters::resilient::{CallLimits, Operation};
 use iam_adapters::{
     Authenticated, Capabilities, ClientAddress, ClientContext, Clock, Credentials, IamAdapter,
     IamError, Introspection, Permissions, SetupError, Subject, UpstreamSession,
@@ -124,7 +124,7 @@ pub struct Mock {
     faults: Faults,
     journal: Journal,
     /// The gateway's deadlines; none: unknown.
-    limits: Option<Limits>,
+    limits: Option<CallLimits>,
 }
 
 impl Mock {
@@ -147,7 +147,7 @@ impl Mock {
 
     /// Sets the gateway's deadlines, which timeout faults report.
     #[must_use]
-    pub fn with_limits(self, limits: Limits) -> Self {
+    pub fn with_limits(self, limits: CallLimits) -> Self {
         Self {
             limits: Some(limits),
             ..self

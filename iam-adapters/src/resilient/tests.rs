@@ -53,11 +53,11 @@ fn resilient_at(
     adapter: &Arc<ScriptedAdapter>,
     concurrency: usize,
 ) -> (Arc<ResilientAdapter>, Arc<RecordingObserver>) {
-    let limit = |seconds| Limit {
+    let limit = |seconds| CallLimit {
         deadline: Duration::from_secs(seconds),
         concurrency,
     };
-    let limits = Limits {
+    let limits = CallLimits {
         login: limit(5),
         introspection: limit(2),
         logout: limit(5),

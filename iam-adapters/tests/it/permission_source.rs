@@ -9,7 +9,7 @@ use iam_adapters::permission_source::{
     GroupRule, GroupTable, PermissionSource, PolicyServer, PolicyServerSettings,
     WithPermissionSource,
 };
-use iam_adapters::resilient::{Circuit, Limit, Limits, Observer, Operation};
+use iam_adapters::resilient::{CallLimit, CallLimits, Circuit, Observer, Operation};
 use iam_adapters::{
     Clock, IamAdapter, IamError, Introspection, Misconfiguration, Permissions, Replaceable,
     ResilientAdapter, Subject,
@@ -22,7 +22,7 @@ use super::keycloak::{PASSWORD, adapter, client, credentials, permissions, sessi
 
 const DECISION: &str = "/v1/data/gateway/scopes";
 const TOKEN: &str = "canary-bearer-token";
-const LIMIT: Limit = Limit {
+const LIMIT: CallLimit = CallLimit {
     deadline: Duration::from_secs(2),
     concurrency: 4,
 };
@@ -150,7 +150,7 @@ impl Observer for Calls {
 }
 
 fn with_source(iam: &str, source: PermissionSource) -> (WithPermissionSource, Arc<Calls>) {
-    let limits = Limits {
+    let limits = CallLimits {
         login: LIMIT,
         introspection: LIMIT,
         logout: LIMIT,

@@ -139,7 +139,7 @@ mod tests {
     use iam_adapters::permission_source::{
         GroupRule, GroupTable, PolicyServer, PolicyServerSettings,
     };
-    use iam_adapters::resilient::Limit;
+    use iam_adapters::resilient::CallLimit;
 
     use super::*;
 
@@ -153,7 +153,7 @@ mod tests {
             },
         };
         let server = PolicyServer::new(settings, Arc::new(SystemClock::default())).unwrap();
-        let limit = Limit {
+        let limit = CallLimit {
             deadline: Duration::from_secs(1),
             concurrency: 1,
         };

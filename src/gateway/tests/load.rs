@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::resilient::Limit;
+use iam_adapters::resilient::CallLimit;
 use iam_adapters::{IamAdapter as _, IamError, ResilientAdapter};
 use test_support::resilient::resilient;
 use test_support::slow_iam::SlowIam;
@@ -26,7 +26,7 @@ struct Fixture {
 
 impl Fixture {
     fn new(concurrency: usize, delay: fn(usize) -> Duration) -> Self {
-        let limit = Limit {
+        let limit = CallLimit {
             deadline: DEADLINE,
             concurrency,
         };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::IamError;
-use iam_adapters::resilient::Limit;
+use iam_adapters::resilient::CallLimit;
 use test_support::resilient::resilient;
 
 use super::scripted_iam::ScriptedIam;
@@ -12,7 +12,7 @@ use super::test_gateway::{LIVENESS, TestGateway, policy};
 
 /// A gateway with deadlines and circuit breakers.
 fn gateway() -> TestGateway {
-    let limit = Limit {
+    let limit = CallLimit {
         deadline: Duration::from_secs(2),
         concurrency: 128,
     };

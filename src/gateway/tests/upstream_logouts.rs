@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use iam_adapters::resilient::{Limit, Operation};
+use iam_adapters::resilient::{CallLimit, Operation};
 use iam_adapters::{IamError, Misconfiguration};
 use test_support::resilient::resilient;
 
@@ -301,7 +301,7 @@ async fn overdue_logouts_are_reported_until_they_are_finished() {
 #[tokio::test]
 async fn open_circuit_is_no_failure_of_the_iam_and_the_first_call_after_it_finishes_all() {
     const SESSIONS: usize = 30;
-    let limit = Limit {
+    let limit = CallLimit {
         deadline: SECOND,
         concurrency: 4,
     };

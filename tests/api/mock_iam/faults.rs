@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use iam_adapters::clock::SystemClock;
 use iam_adapters::keycloak::Keycloak;
-use iam_adapters::resilient::{Limit, Operation};
+use iam_adapters::resilient::{CallLimit, Operation};
 use iam_adapters::{
     ClientContext, Credentials, IamAdapter, IamError, Introspection, Misconfiguration, Permissions,
     Refusal, UpstreamSession,
@@ -216,7 +216,7 @@ async fn fault_makes_a_session_inactive_or_returns_another_session() {
 async fn timeout_and_slow_body_end_at_the_deadline_of_the_gateway() {
     let fixture = FaultFixture::new().await;
     let (_, session) = proven(&fixture).await;
-    let limit = Limit {
+    let limit = CallLimit {
         deadline: Duration::from_millis(500),
         concurrency: 4,
     };

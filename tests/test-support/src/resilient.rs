@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::resilient::{Circuit, Limit, Limits, Observer, Operation};
+use iam_adapters::resilient::{CallLimit, CallLimits, Circuit, Observer, Operation};
 use iam_adapters::{Clock, IamAdapter, IamError, Replaceable, ResilientAdapter};
 
 #[derive(Debug)]
@@ -18,10 +18,10 @@ impl Observer for NoObserver {
 /// The adapter in its decorator, with the same limit for each operation.
 pub fn resilient(
     iam: Arc<dyn IamAdapter>,
-    limit: Limit,
+    limit: CallLimit,
     clock: Arc<impl Clock + 'static>,
 ) -> ResilientAdapter {
-    let limits = Limits {
+    let limits = CallLimits {
         login: limit,
         introspection: limit,
         logout: limit,

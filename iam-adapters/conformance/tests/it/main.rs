@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::clock::SystemClock;
-use iam_adapters::resilient::Limit;
+use iam_adapters::resilient::CallLimit;
 use iam_adapters::{Capabilities, PermissionAge, SessionLocation};
 use iam_conformance::{CHECKS, all, run_all};
 use mock_iam::MockFixture;
@@ -26,7 +26,7 @@ async fn mock_passes_every_check() {
 
 #[tokio::test]
 async fn decorator_of_the_mock_passes_every_check() {
-    let limit = Limit {
+    let limit = CallLimit {
         deadline: Duration::from_secs(60),
         concurrency: 2,
     };

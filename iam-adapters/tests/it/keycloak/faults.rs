@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::clock::SystemClock;
-use iam_adapters::resilient::{Limit, Operation};
+use iam_adapters::resilient::{CallLimit, Operation};
 use iam_adapters::{IamAdapter, IamError};
 use serde_json::json;
 use test_support::resilient::resilient;
@@ -173,7 +173,7 @@ async fn call_succeeds_after_the_server_has_started() {
 
 #[tokio::test]
 async fn missing_or_endless_response_times_out_at_the_deadline() {
-    let limit = Limit {
+    let limit = CallLimit {
         deadline: Duration::from_secs(60),
         concurrency: 1,
     };
