@@ -45,21 +45,13 @@ pub enum Operation {
     Keys,
     /// [`IamAdapter::probe`].
     Probe,
-    /// [`PermissionSource::permissions`](crate::permission_source::PermissionSource::permissions). Not a call to the IAM, so no fault of an IAM can name it.
+    /// [`PermissionSource::permissions`](crate::permission_source::PermissionSource::permissions). Not a
+    /// call to the IAM, so no fault of an IAM can name it.
     #[serde(skip)]
     Permissions,
 }
 
 impl Operation {
-    /// The calls to an IAM.
-    pub const OF_IAM: [Self; 5] = [
-        Self::Login,
-        Self::Introspection,
-        Self::Logout,
-        Self::Keys,
-        Self::Probe,
-    ];
-
     /// Every operation.
     pub const ALL: [Self; 6] = [
         Self::Login,

@@ -69,8 +69,8 @@ impl Query for JournalQuery {
 }
 
 fn operation(name: &str) -> Option<Operation> {
-    let mut all = Operation::OF_IAM.into_iter();
-    all.find(|operation| operation.name() == name)
+    let mut all = Operation::ALL.into_iter();
+    all.find(|operation| operation.name() == name && *operation != Operation::Permissions)
 }
 
 fn outcome(name: &str) -> Option<String> {
