@@ -1,6 +1,7 @@
 //! The HTTP client of all adapters, and the mapping of its errors to [`IamError`]. Deadlines are those
 //! of [`ResilientAdapter`](crate::ResilientAdapter), which drops the future.
 
+use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -20,7 +21,6 @@ use url::Url;
 use crate::clock::{self, Clock, Moment};
 use crate::error::{IamError, Misconfiguration};
 use crate::files;
-use crate::resilient::Observer;
 use crate::trace::{self, ChildSpan};
 
 use recycled::RecycledClient;
@@ -49,8 +49,8 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
 const DATE_RESOLUTION: Duration = Duration::from_secs(1);
 
 tokio::task_local! {
-    /// Receives the offset of the server's clock, within a probe.
-    pub(crate) static CLOCK_OBSERVER: Arc<dyn Observer>;
+    /// The offset of the server's clock by the last response with a `Date`, within a probe.
+    pub(crate) static CLOCK_OFFSET: Cell<Option<f64>>;
 }
 
 /// How the client connects.
@@ -220,10 +220,9 @@ async fn receive(
     let is_plain = request.url().scheme() == "http";
     let sent = clock.now();
     let mut response = client.execute(request).await.map_err(fault::of)?;
-    let _ = CLOCK_OBSERVER.try_with(|observer| {
-        if let Some(offset) = clock_offset(response.headers(), sent, clock.now()) {
-            observer.clock(offset);
-        }
+    let _ = CLOCK_OFFSET.try_with(|offset| {
+        let last = clock_offset(response.headers(), sent, clock.now());
+        offset.set(last.or(offset.get()));
     });
     let status = response.status();
     if status.is_redirection() {

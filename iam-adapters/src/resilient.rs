@@ -7,6 +7,7 @@ mod deadline;
 mod observation;
 mod retry;
 
+use std::cell::Cell;
 use std::fmt;
 use std::iter;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::adapter::{Capabilities, IamAdapter};
-use crate::client::CLOCK_OBSERVER;
+use crate::client::CLOCK_OFFSET;
 use crate::clock::Clock;
 use crate::error::IamError;
 use crate::jwk::VerificationKeys;
@@ -319,9 +320,14 @@ impl IamAdapter for ResilientAdapter {
 
     async fn probe(&self) -> Result<(), IamError> {
         let adapter = self.adapter.get();
-        let call = self.probe.call(&[], || adapter.probe());
-        let observer = Arc::clone(&self.probe.observation.observer);
-        let result = CLOCK_OBSERVER.scope(observer, call).await;
+        let call = async {
+            let result = self.probe.call(&[], || adapter.probe()).await;
+            (result, CLOCK_OFFSET.with(Cell::get))
+        };
+        let (result, offset) = CLOCK_OFFSET.scope(Cell::default(), call).await;
+        if let Some(offset) = offset {
+            self.probe.observation.observer.clock(offset);
+        }
         let is_down = result.as_ref().is_err_and(is_failure);
         for layers in [&self.login, &self.introspection, &self.logout, &self.keys] {
             if let Some(circuit) = &layers.circuit {
