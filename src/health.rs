@@ -15,6 +15,7 @@ use strum::IntoStaticStr;
 
 use crate::gateway::event::{Event, Subscriber};
 use crate::gateway::introspection_cache::Source;
+use crate::name::Name;
 
 pub use certificate::Validity;
 pub use lifecycle::Lifecycle;
@@ -23,7 +24,7 @@ use stale::Stale;
 
 /// Whether this replica should get traffic.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 pub enum Readiness {
     /// Yes.
     #[default]
@@ -223,7 +224,7 @@ impl Health {
     pub fn log_change(&self, report: &Report) {
         let codes: Vec<_> = report.reasons.iter().map(|reason| reason.code).collect();
         let is_expected = codes.iter().any(|code| code.is_of_start_or_stop());
-        let names: Vec<_> = codes.iter().map(|code| code.into_str()).collect();
+        let names: Vec<_> = codes.iter().map(Name::name).collect();
         let current = Some((report.readiness, codes));
         {
             let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
@@ -232,7 +233,7 @@ impl Health {
             }
             *logged = current;
         }
-        let readiness = report.readiness.into_str();
+        let readiness = report.readiness.name();
         let reasons = (!names.is_empty()).then(|| names.join(", "));
         let reasons = reasons.as_deref();
         if report.readiness == Readiness::NotReady && !is_expected {

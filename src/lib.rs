@@ -11,6 +11,7 @@
 //! * [`config`]: the settings.
 //! * [`startup`]: connects all of these.
 //! * [`cli`]: the commands.
+//! * [`name`]: the names of values in metrics, logs and responses.
 
 pub mod audit;
 pub mod cli;
@@ -18,6 +19,7 @@ pub mod config;
 pub mod gateway;
 pub mod health;
 pub mod http;
+pub mod name;
 pub mod replication;
 pub mod server;
 pub mod startup;

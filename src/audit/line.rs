@@ -21,6 +21,7 @@ use crate::gateway::request::RequestContext;
 use crate::gateway::session::SessionId;
 use crate::gateway::session_revoker::{NotRevocable, RevokedSessions};
 use crate::gateway::upstream_logouts::Outcome;
+use crate::name::Name as _;
 use crate::telemetry::json_lines::write_escaped;
 
 /// The version of the lines.
@@ -50,7 +51,7 @@ pub(super) struct Client {
 
 impl Identifiers {
     fn session(&self, id: SessionId) -> String {
-        self.key.session(id).to_string()
+        self.key.session(&id.to_string()).to_string()
     }
 
     fn network(&self, address: ClientAddress) -> String {
@@ -419,7 +420,7 @@ impl Decision {
             | GatewayError::Throttled { fault, .. }
             | GatewayError::Full(fault) => Self::failed(fault.kind()),
             GatewayError::TooManyLogins { limit, .. } => Self {
-                limit: Some(limit.into_str()),
+                limit: Some(limit.name()),
                 ..Self::refused("rate_limited")
             },
             GatewayError::NotReady(NotReady::CatchingUp) => Self::failed("revocations_catching_up"),
@@ -431,12 +432,10 @@ impl Decision {
     }
 
     /// The outcome of a logout that had failed at the IAM.
-    pub(super) const fn of_logout(outcome: Outcome) -> Self {
+    pub(super) fn of_logout(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Finished => Self::SUCCESS,
-            Outcome::Expired | Outcome::Rejected | Outcome::Dropped => {
-                Self::failed(outcome.into_str())
-            }
+            Outcome::Expired | Outcome::Rejected | Outcome::Dropped => Self::failed(outcome.name()),
         }
     }
 

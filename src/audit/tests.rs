@@ -426,7 +426,7 @@ fn identifiers_in_the_documentation_are_right() {
     let key = key(b"an-example-of-a-key-that-is-not-secret");
     let lines = [
         key.account("Alice@example.test").to_string(),
-        key.session(session_id()).to_string(),
+        key.session(&session_id().to_string()).to_string(),
         key.network(client("203.0.113.9").network()).to_string(),
     ];
     assert!(DOCUMENTATION.contains(&lines.join("\n")), "{lines:?}");

@@ -174,9 +174,8 @@ mod tests {
         };
         assert_eq!(network("2001:db8:1:2::3"), network("2001:db8:1:2::4"));
         assert_ne!(network("192.0.2.1"), network("192.0.2.2"));
-        let session = SessionId::parse("b5TFtQhzVWRmHlY4g7NGLA").unwrap();
-        let text = session.to_string();
-        assert!(!key.session(session).to_string().contains(&text));
+        let session = "b5TFtQhzVWRmHlY4g7NGLA";
+        assert!(!key.session(session).to_string().contains(session));
     }
 
     #[test]

@@ -13,6 +13,7 @@
 
 pub mod shared;
 
+use crate::name::Name as _;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -73,7 +74,7 @@ pub struct Freshness {
 
 /// The source of the data that an exchange used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 pub enum Source {
     /// The caches.
     Hit,
@@ -421,10 +422,7 @@ impl IntrospectionCache {
         let result = span.around(introspection).await;
         span.end(|span| {
             if let Ok(active) = &result {
-                span.set_attribute(KeyValue::new(
-                    "auth_gateway.cache",
-                    active.source.into_str(),
-                ));
+                span.set_attribute(KeyValue::new("auth_gateway.cache", active.source.name()));
             }
         });
         result

@@ -89,7 +89,7 @@ pub struct SlowRate {
 
 /// The limit that an attempt exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr, VariantArray, Display)]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 pub enum Limit {
     /// Refused logins of an account.
     Account,

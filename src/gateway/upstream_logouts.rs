@@ -56,7 +56,7 @@ pub(super) struct UpstreamLogout {
 
 /// What became of an unfinished logout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumCount, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 pub enum Outcome {
     /// The session has ended at the IAM.
     Finished,

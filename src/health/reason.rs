@@ -5,6 +5,7 @@ use serde::{Serialize, Serializer};
 use strum::{Display, IntoStaticStr, VariantArray};
 
 use crate::gateway::keys::KeyWarning;
+use crate::name::Name as _;
 
 /// By how many seconds two clocks may differ. Verifiers of tokens often allow for as much.
 const CLOCK_TOLERANCE: f64 = 30.0;
@@ -47,7 +48,7 @@ impl Reason {
 
 /// The stable name of a reason. `openapi.yaml` lists the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Display, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 pub enum ReasonCode {
     /// The first probe of the IAM has not ended.
     IamNotProbed,
@@ -167,6 +168,6 @@ impl From<KeyWarning> for Reason {
 
 impl Serialize for ReasonCode {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.into_str())
+        serializer.serialize_str(self.name())
     }
 }

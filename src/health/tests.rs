@@ -117,7 +117,7 @@ fn openapi_lists_every_reason_code_and_no_other() {
         .collect();
     let known: BTreeSet<_> = ReasonCode::VARIANTS
         .iter()
-        .map(|code| code.into_str())
+        .map(Name::name)
         .collect();
     assert_eq!(listed, known);
     assert_eq!(

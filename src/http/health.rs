@@ -11,6 +11,7 @@ use crate::gateway::iams::Iam;
 use crate::gateway::keys::Key as _;
 use crate::gateway::upstream_logouts::OverdueLogouts;
 use crate::health::{LastResult, Readiness, Reason, ReasonCode, Report};
+use crate::name::Name as _;
 
 use super::AppState;
 
@@ -35,7 +36,7 @@ pub(super) async fn ready(app_state: Data<AppState>) -> HttpResponse {
     let iams: Vec<_> = iams.map(|(iam, last)| iam_state(iam, last)).collect();
     let (signing, sealing) = (keys.signing.key_set(), keys.sealing.key_set());
     let body = json!({
-        "status": report.readiness.into_str(),
+        "status": report.readiness.name(),
         "reasons": report.reasons,
         "iams": iams,
         "keys": {

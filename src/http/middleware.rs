@@ -25,6 +25,7 @@ use tracing::{Instrument as _, Span, field};
 
 use crate::gateway::event::{Event, LoginEnd, Subscriber};
 use crate::gateway::request::{RequestContext, RequestId};
+use crate::name::Name;
 use crate::server::{Hooks, Refusal, ShedReason};
 use crate::telemetry::metrics::{Outcome, Route};
 
@@ -239,7 +240,7 @@ impl InProgress {
         app_state.metrics.request(self.route, outcome, took);
         let fields = self.context.log_fields();
         let iam = app_state.gateway.iams().attributed(fields.iam.as_deref());
-        let source = fields.source.map(|source| source.into_str());
+        let source = fields.source.map(Name::name);
         let span = self.context.trace.span();
         let is_sampled = span.span_context().is_sampled();
         if is_sampled {
@@ -252,9 +253,9 @@ impl InProgress {
                     target: "auth_gateway::request",
                     $level,
                     request_id = self.context.id.as_str(),
-                    route = self.route.into_str(),
+                    route = self.route.name(),
                     status = status.as_u16(),
-                    outcome = outcome.into_str(),
+                    outcome = outcome.name(),
                     iam.name = iam,
                     cache = source,
                     account = fields.account.map(field::display),

@@ -20,6 +20,7 @@ use serde::Serialize;
 use crate::audit::Unwritable;
 use crate::gateway::error::GatewayError;
 use crate::gateway::request::RequestId;
+use crate::name::Name as _;
 use crate::telemetry::metrics::Outcome;
 
 use super::body::no_store;
@@ -201,7 +202,7 @@ impl Problem {
             }
         }
         response.json(Body {
-            error: answer.code.into_str(),
+            error: answer.code.name(),
             error_description: self.description(),
             request_id: request_id.as_str(),
         })
@@ -220,7 +221,7 @@ impl From<Unwritable> for Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.answer().code.into_str())
+        f.write_str(self.answer().code.name())
     }
 }
 

@@ -16,6 +16,7 @@ use super::health::report;
 use super::well_known::jwks_uri;
 use crate::gateway::keys::{KeyStore, StoredKey, age_seconds};
 use crate::health::{Readiness, Report};
+use crate::name::Name as _;
 
 /// Nothing is loaded or executed, whatever the page contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
@@ -50,11 +51,7 @@ fn describe(app_state: &AppState, report: &Report, now: Moment) -> Page {
     let reasons = report.reasons.iter();
     let reasons = reasons.map(|reason| {
         let iam = reason.iam.clone().unwrap_or_default();
-        [
-            reason.code.into_str().to_owned(),
-            iam,
-            reason.message.clone(),
-        ]
+        [reason.code.name().to_owned(), iam, reason.message.clone()]
     });
     page.table("Reasons", ["reason", "IAM", "message"], reasons);
     let fact = |name: &str, value: String| [name.to_owned(), value];

@@ -6,6 +6,7 @@ use actix_web::http::{Method, StatusCode};
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{SpanBuilder, SpanKind, SpanRef, Status};
 
+use crate::name::Name as _;
 use crate::telemetry::metrics::{Outcome, Route};
 
 /// The span of a request that begins.
@@ -35,7 +36,7 @@ pub(super) fn describe(
 ) {
     let code = i64::from(status.as_u16());
     span.set_attribute(KeyValue::new("http.response.status_code", code));
-    span.set_attribute(KeyValue::new("auth_gateway.outcome", outcome.into_str()));
+    span.set_attribute(KeyValue::new("auth_gateway.outcome", outcome.name()));
     if let Some(iam) = iam {
         span.set_attribute(KeyValue::new("iam.name", iam.to_owned()));
     }

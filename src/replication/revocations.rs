@@ -105,8 +105,13 @@ impl RevocationCodec {
 impl Log<RevocationCodec, ENTRY_LEN> {
     /// Reports how the clock of Redis differs, if that has changed.
     pub(super) fn clock_is(&self, wrong: Option<Reason>) {
-        let before = std::mem::replace(&mut *self.codec.wrong_clock(), wrong.clone());
-        if before != wrong {
+        let has_changed = {
+            let mut reported = self.codec.wrong_clock();
+            let has_changed = *reported != wrong;
+            *reported = wrong;
+            has_changed
+        };
+        if has_changed {
             self.report();
         }
     }

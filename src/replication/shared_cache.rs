@@ -23,6 +23,7 @@ use crate::gateway::introspection_cache::shared::{
     ENTRY_BYTES_MAX, Found, LookUp, SharedCache, Stored,
 };
 use crate::gateway::revocations::Name;
+use crate::name::Name as _;
 use crate::telemetry::metrics::ReplicaMetrics;
 
 /// The deadline of a look-up. Redis takes less than a millisecond, and the IAM some 10 ms.
@@ -168,7 +169,7 @@ impl SharedCache for RedisCache {
             let found = span.around(inner.look_up(name)).await;
             span.end(|span| match &found {
                 Ok(_) | Err(LookUp::Miss) => {}
-                Err(fault) => trace::fail(span, fault.into_str()),
+                Err(fault) => trace::fail(span, fault.name()),
             });
             found
                 .inspect_err(|result| inner.metrics.looked_up(*result))
@@ -196,8 +197,8 @@ impl SharedCache for RedisCache {
             drop(permit);
             span.end(|span| match stored {
                 Ok(Ok(())) => {}
-                Ok(Err(_)) => trace::fail(span, LookUp::Unavailable.into_str()),
-                Err(_) => trace::fail(span, LookUp::TimedOut.into_str()),
+                Ok(Err(_)) => trace::fail(span, LookUp::Unavailable.name()),
+                Err(_) => trace::fail(span, LookUp::TimedOut.name()),
             });
         });
     }

@@ -19,6 +19,7 @@ use crate::gateway::Gateway;
 use crate::gateway::event::Event;
 use crate::gateway::keys::Reloaded;
 use crate::health::{Health, Reason, ReasonCode};
+use crate::name::Name as _;
 use crate::replication::Redis;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::SpanExporter;
@@ -197,7 +198,7 @@ impl FilePoller {
             .iter()
             .filter(|reason| !self.logged.contains(reason))
         {
-            tracing::warn!(code = new.code.into_str(), "{}", new.message);
+            tracing::warn!(code = new.code.name(), "{}", new.message);
             let detail = &*new.message;
             match new.code {
                 ReasonCode::KeysUnreadable => self.gateway.emit(&Event::Keys {
@@ -214,7 +215,7 @@ impl FilePoller {
             .iter()
             .filter(|reason| !reasons.contains(reason))
         {
-            tracing::info!(code = old.code.into_str(), "resolved: {}", old.message);
+            tracing::info!(code = old.code.name(), "resolved: {}", old.message);
         }
         self.logged = reasons;
     }

@@ -26,6 +26,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 use crate::gateway::introspection_cache::CacheUsage;
 use crate::gateway::keys::Keys;
+use crate::name::Name as _;
 
 pub use audit::AuditMetrics;
 pub use events::EventMetrics;
@@ -122,12 +123,12 @@ impl Default for Metrics {
         Self {
             requests: each(|route: Route| {
                 each(|outcome: Outcome| {
-                    let labels = [("route", route.into_str()), ("outcome", outcome.into_str())];
+                    let labels = [("route", route.name()), ("outcome", outcome.name())];
                     requests.get_or_create_owned(&labels)
                 })
             }),
             durations: each(|route: Route| {
-                durations.get_or_create_owned(&[("route", route.into_str())])
+                durations.get_or_create_owned(&[("route", route.name())])
             }),
             throttled,
             untracked,
@@ -295,7 +296,7 @@ impl CacheMetrics {
 
 /// The route of a request, as a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 pub enum Route {
     /// `POST /api/v1/auth/login`.
     Login,
@@ -342,7 +343,7 @@ impl Route {
 
 /// How a request ended: successfully, or with an error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 pub enum Outcome {
     /// Successfully.
     Ok,

@@ -43,7 +43,7 @@ const PURPOSE: &[u8] = b"auth-gateway shared cache v1";
 
 /// The result of a look-up in the shared cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 pub enum LookUp {
     /// Fresh data.
     Hit,

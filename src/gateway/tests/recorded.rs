@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::gateway::event::{Event, LoginEnd, Subscriber, Subscribers};
+use crate::name::Name as _;
 
 /// Events that no result of an operation shows, in text.
 #[derive(Debug, Default)]
@@ -40,7 +41,7 @@ impl Subscriber for Recorded {
                 iam,
                 session_id,
                 outcome,
-            } => format!("logout of {session_id} at {iam}: {}", outcome.into_str()),
+            } => format!("logout of {session_id} at {iam}: {}", outcome.name()),
             Event::Login {
                 end: LoginEnd::Unknown,
                 ..
@@ -55,7 +56,7 @@ impl Subscriber for Recorded {
                 iam: Some(iam),
                 result: Ok(source),
                 ..
-            } => format!("exchange at {iam}: {}", source.into_str()),
+            } => format!("exchange at {iam}: {}", source.name()),
             Event::UntrackedLogin => {
                 self.untracked_logins.fetch_add(1, Ordering::Relaxed);
                 return;

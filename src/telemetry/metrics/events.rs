@@ -11,6 +11,7 @@ use crate::gateway::EndedByIam;
 use crate::gateway::error::GatewayError;
 use crate::gateway::event::{Event, LoginEnd, Subscriber};
 use crate::gateway::login_limiter::Limit;
+use crate::name::Name as _;
 
 /// Counts the events of one gateway. Events that are attributed to no IAM have an empty name of the IAM.
 #[derive(Debug)]
@@ -50,7 +51,7 @@ impl EventMetrics {
     }
 
     fn throttled(&self, limit: Limit, iam: Option<&str>) -> Counter {
-        let labels = self.labels(("limit", limit.into_str()), iam);
+        let labels = self.labels(("limit", limit.name()), iam);
         self.throttled.get_or_create_owned(&labels)
     }
 

@@ -14,6 +14,7 @@ use prometheus_client::registry::{Registry, Unit};
 use super::{BUCKETS, IamLabels, each};
 use crate::gateway::introspection_cache::Source;
 use crate::gateway::upstream_logouts::Outcome;
+use crate::name::Name as _;
 
 /// The outcomes of a call to the IAM.
 const OUTCOMES: [&str; 10] = [
@@ -84,11 +85,11 @@ impl IamFamilies {
         IamMetrics {
             name: name.into(),
             exchanges: each(|source: Source| {
-                let labels = [("source", source.into_str().to_owned()), iam()];
+                let labels = [("source", source.name().to_owned()), iam()];
                 self.exchanges.get_or_create_owned(&labels)
             }),
             ended_logouts: each(|outcome: Outcome| {
-                let labels = [("outcome", outcome.into_str().to_owned()), iam()];
+                let labels = [("outcome", outcome.name().to_owned()), iam()];
                 self.ended_logouts.get_or_create_owned(&labels)
             }),
             calls: operations.map(|operation| {

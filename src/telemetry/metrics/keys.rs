@@ -9,9 +9,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Labels;
-use crate::gateway::keys::{
-    IDENTIFIERS, Key as _, KeyStore, Keys, SealingKey, SigningKey, StoredKey, age_seconds,
-};
+use crate::gateway::keys::{IDENTIFIERS, KeyStore, Keys, SigningKey, StoredKey, age_seconds};
+use crate::gateway::session::SealingKey;
 
 pub(super) struct KeyMetrics {
     ages: Family<[(&'static str, String); 2], Gauge>,

@@ -11,10 +11,11 @@ use super::Labels;
 use super::iam::ClockOffset;
 use crate::gateway::introspection_cache::shared::LookUp;
 use crate::gateway::session_revoker::SessionRevoker;
+use crate::name::Name as _;
 
 /// Why an entry of the stream was ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 pub enum Ignored {
     /// It does not have the format of a revocation.
     Malformed,
@@ -26,7 +27,7 @@ pub enum Ignored {
 
 /// What happened to a login event that replicas share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "snake_case", const_into_str)]
+#[strum(serialize_all = "snake_case")]
 pub enum LoginEventOutcome {
     /// Redis has stored it.
     Sent,
@@ -83,7 +84,7 @@ impl ReplicaMetrics {
         let help = "Look-ups of cached data that replicas share";
         registry.register("shared_cache_lookups", help, self.look_ups.clone());
         for result in LookUp::VARIANTS {
-            let labels = [("result", result.into_str())];
+            let labels = [("result", result.name())];
             let _ = self.look_ups.get_or_create(&labels);
         }
         let help = "1 while this replica shares its login limits with the others";
@@ -120,13 +121,13 @@ impl ReplicaMetrics {
 
     /// Counts a look-up of shared data.
     pub fn looked_up(&self, result: LookUp) {
-        let labels = [("result", result.into_str())];
+        let labels = [("result", result.name())];
         self.look_ups.get_or_create(&labels).inc();
     }
 
     /// Counts ignored entries.
     pub fn ignored(&self, why: Ignored, count: usize) {
-        let counter = self.ignored.get_or_create(&[("reason", why.into_str())]);
+        let counter = self.ignored.get_or_create(&[("reason", why.name())]);
         counter.inc_by(count as u64);
     }
 
@@ -137,7 +138,7 @@ impl ReplicaMetrics {
 
     /// Counts login events.
     pub fn login_events(&self, outcome: LoginEventOutcome, count: usize) {
-        let labels = [("outcome", outcome.into_str())];
+        let labels = [("outcome", outcome.name())];
         self.login_events
             .get_or_create(&labels)
             .inc_by(count as u64);
