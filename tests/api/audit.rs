@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth_gateway::gateway::identifiers::IdentifierKey;
-use auth_gateway::gateway::session::SessionId;
 use iam_adapters::ClientAddress;
 use iam_adapters::clock::ManualClock;
 use iam_conformance::Account;
@@ -102,14 +101,17 @@ impl AuditFile {
     }
 
     fn session(&self, session: &Session) -> String {
-        let id = SessionId::parse(&session.session_id).expect("an id");
-        self.key.session(id).to_string()
+        self.key.session(&session.session_id).to_string()
     }
 
     /// The client of these tests.
     fn client(&self) -> String {
-        let local: IpAddr = [127, 0, 0, 1].into();
-        let network = ClientAddress::from(local).network();
+        self.network([127, 0, 0, 1])
+    }
+
+    fn network(&self, address: [u8; 4]) -> String {
+        let address: IpAddr = address.into();
+        let network = ClientAddress::from(address).network();
         self.key.network(network).to_string()
     }
 }
@@ -410,14 +412,13 @@ async fn operator_calls_have_lines_also_if_they_are_refused() {
     let body = body.to_string();
     let answer = gateway.operate(RESET, Some(TOKEN), &body).await;
     assert_eq!(answer.status, 204);
-    let address: IpAddr = [203, 0, 113, 9].into();
     assert_eq!(
         file.last("login_limits_reset", 1).await,
         json!({
             "outcome": "success",
             "client": file.client(),
             "account": file.account(&fixture.user.email),
-            "network": file.ids.network(address.into()),
+            "network": file.network([203, 0, 113, 9]),
         })
     );
 
