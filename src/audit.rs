@@ -14,10 +14,10 @@ use thiserror::Error;
 use tokio::time::{sleep, timeout};
 
 use crate::config::{AuditDestination, AuditSettings};
-use crate::gateway::event::{Event, Subscriber};
-use crate::gateway::identifiers::IdentifierKey;
 use crate::telemetry::json_lines::{Flusher, LineWriter};
 use crate::telemetry::metrics::AuditMetrics;
+use auth_gateway_core::event::{Event, Subscriber};
+use auth_gateway_core::identifiers::IdentifierKey;
 
 pub use output::check;
 

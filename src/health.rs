@@ -13,9 +13,9 @@ use iam_adapters::resilient::{Circuit, Operation};
 use iam_adapters::{Clock, IamError, Misconfiguration, Moment};
 use strum::IntoStaticStr;
 
-use crate::gateway::event::{Event, Subscriber};
-use crate::gateway::introspection_cache::Source;
-use crate::name::Name;
+use auth_gateway_core::event::{Event, Subscriber};
+use auth_gateway_core::introspection_cache::Source;
+use auth_gateway_core::name::Name;
 
 pub use certificate::Validity;
 pub use lifecycle::Lifecycle;

@@ -26,10 +26,10 @@ use ipnet::IpNet;
 use secrecy::SecretString;
 
 use crate::audit::AuditLog;
-use crate::gateway::Gateway;
 use crate::health::{Health, Lifecycle};
 use crate::telemetry::metrics::{Metrics, Route};
 use crate::telemetry::traces::Traces;
+use auth_gateway_core::Gateway;
 
 pub use middleware::{RequestLog, X_REQUEST_ID, handle_request, header_value, request_id};
 use problem::Problem;

@@ -26,12 +26,12 @@ pub use fault::RedisFault;
 pub use outbox::Outbox;
 pub use redis::{Address, InvalidRedis, Redis, Sentinels, Warning};
 
-use crate::gateway::introspection_cache::shared::SharedCache;
-use crate::gateway::keys::Keys;
-use crate::gateway::revocations::RevocationIndex;
-use crate::gateway::{Gateway, Random};
 use crate::health::{Health, Reason};
 use crate::telemetry::metrics::{Ignored, ReplicaMetrics};
+use auth_gateway_core::introspection_cache::shared::SharedCache;
+use auth_gateway_core::keys::Keys;
+use auth_gateway_core::revocations::RevocationIndex;
+use auth_gateway_core::{Gateway, Random};
 use log::{Backoff, Log};
 use logins::LoginLog;
 use redis::{Connection, Primary};

@@ -29,21 +29,21 @@ use tokio::time::timeout;
 
 use crate::audit::AuditLog;
 use crate::config::Settings;
-use crate::gateway::TokenPolicy;
-use crate::gateway::event::{Event, Subscriber, Subscribers};
-use crate::gateway::iams::{Iam, IamParts};
-use crate::gateway::revocations::Revocations;
-use crate::gateway::upstream_logouts::UpstreamLogouts;
-use crate::gateway::{Gateway, GatewayParts, Policy};
 use crate::health::{Health, Lifecycle};
 use crate::http::{self, AppState, RequestLog};
 use crate::replication::ReplicationStream;
-use crate::server::{self, Hooks, Listener};
 use crate::telemetry::json_lines::Flusher;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::SpanExporter;
+use auth_gateway_core::TokenPolicy;
+use auth_gateway_core::event::{Event, Subscriber, Subscribers};
+use auth_gateway_core::iams::{Iam, IamParts};
+use auth_gateway_core::revocations::Revocations;
+use auth_gateway_core::upstream_logouts::UpstreamLogouts;
+use auth_gateway_core::{Gateway, GatewayParts, Policy};
+use auth_gateway_server::{Hooks, Listener};
 
-pub use crate::server::{PassedSocketError, PassedSockets};
+pub use auth_gateway_server::{PassedSocketError, PassedSockets};
 pub use parts::Parts;
 pub use tls::ServerCertificate;
 
@@ -369,7 +369,7 @@ pub fn listeners(
         address: settings.http.listen,
         socket: parts.sockets.get(PUBLIC_SOCKET)?,
         tls: tls
-            .map(|certificate| server::server_config(certificate))
+            .map(|certificate| auth_gateway_server::server_config(certificate))
             .transpose()?,
         workers: settings.http.workers,
         max_connections: max_connections(settings.http.max_connections),
@@ -418,7 +418,7 @@ where
 
 /// The connections that clients can have. Fewer than configured if the limit of open files is small.
 fn max_connections(wanted: usize) -> usize {
-    let files = server::raise_open_file_limit();
+    let files = auth_gateway_server::raise_open_file_limit();
     let max_connections = files.connections(wanted);
     if max_connections < wanted {
         tracing::info!(

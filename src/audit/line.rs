@@ -13,16 +13,16 @@ use iam_adapters::{ClientAddress, Moment};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::gateway::LoggedOut;
-use crate::gateway::error::{GatewayError, InvalidSession, NotReady};
-use crate::gateway::event::{Event, LoginEnd};
-use crate::gateway::identifiers::{Identifier, IdentifierKey};
-use crate::gateway::request::RequestContext;
-use crate::gateway::session::SessionId;
-use crate::gateway::session_revoker::{NotRevocable, RevokedSessions};
-use crate::gateway::upstream_logouts::Outcome;
-use crate::name::Name as _;
 use crate::telemetry::json_lines::write_escaped;
+use auth_gateway_core::LoggedOut;
+use auth_gateway_core::error::{GatewayError, InvalidSession, NotReady};
+use auth_gateway_core::event::{Event, LoginEnd};
+use auth_gateway_core::identifiers::{Identifier, IdentifierKey};
+use auth_gateway_core::name::Name as _;
+use auth_gateway_core::request::RequestContext;
+use auth_gateway_core::session::SessionId;
+use auth_gateway_core::session_revoker::{NotRevocable, RevokedSessions};
+use auth_gateway_core::upstream_logouts::Outcome;
 
 /// The version of the lines.
 const SCHEMA: u32 = 1;

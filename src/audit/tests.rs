@@ -17,14 +17,14 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::line::Decision;
 use super::*;
-use crate::gateway::error::{GatewayError, Internal, InvalidSession, NotReady};
-use crate::gateway::event::LoginEnd;
-use crate::gateway::login_limiter::Limit;
-use crate::gateway::request::{RequestContext, RequestId};
-use crate::gateway::session::SessionId;
-use crate::gateway::session_revoker::{NotRevocable, RevokedSessions};
-use crate::gateway::upstream_logouts::Outcome as LogoutOutcome;
-use crate::gateway::{EndedByIam, LoggedOut, NewSession};
+use auth_gateway_core::error::{GatewayError, Internal, InvalidSession, NotReady};
+use auth_gateway_core::event::LoginEnd;
+use auth_gateway_core::login_limiter::Limit;
+use auth_gateway_core::request::{RequestContext, RequestId};
+use auth_gateway_core::session::SessionId;
+use auth_gateway_core::session_revoker::{NotRevocable, RevokedSessions};
+use auth_gateway_core::upstream_logouts::Outcome as LogoutOutcome;
+use auth_gateway_core::{EndedByIam, LoggedOut, NewSession};
 
 const DOCUMENTATION: &str = include_str!("../../docs/audit.md");
 

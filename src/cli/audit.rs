@@ -8,8 +8,8 @@ use secrecy::ExposeSecret as _;
 
 use super::error::UserError;
 use super::{ConfigFile, Exit, Invocation};
-use crate::gateway::identifiers::IdentifierKey;
-use crate::gateway::session::SessionId;
+use auth_gateway_core::identifiers::IdentifierKey;
+use auth_gateway_core::session::SessionId;
 
 /// The commands about the audit log.
 #[derive(Debug, PartialEq, Eq, Subcommand)]

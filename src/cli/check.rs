@@ -17,13 +17,13 @@ use zeroize::Zeroizing;
 
 use super::Exit;
 use crate::config::{IamOptions, IamSection, InvalidSettings, Settings};
-use crate::gateway::Gateway;
-use crate::gateway::iams::Iam;
-use crate::gateway::keys::{KeyWarning, Keys};
-use crate::gateway::request::RequestContext;
-use crate::gateway::session::open_from;
 use crate::health::{Reason, ReasonCode};
 use crate::startup::{self, Parts, ServerCertificate};
+use auth_gateway_core::Gateway;
+use auth_gateway_core::iams::Iam;
+use auth_gateway_core::keys::{KeyWarning, Keys};
+use auth_gateway_core::request::RequestContext;
+use auth_gateway_core::session::open_from;
 use explain::{Rights, rights, write_lines};
 
 /// The test account with which `--online` logs in, exchanges the session and logs out.

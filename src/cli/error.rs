@@ -4,8 +4,8 @@ use std::io::Write;
 
 use super::Exit;
 use crate::config::InvalidSettings;
-use crate::gateway::keys::KeyError;
 use crate::startup::PassedSocketError;
+use auth_gateway_core::keys::KeyError;
 
 /// An error that the user can correct.
 #[derive(Debug, thiserror::Error)]

@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::error::UserError;
 use super::{ConfigFile, Exit, Invocation};
 use crate::config::{KeySettings, Settings};
-use crate::gateway::keys::{self, Algorithm, FileTimes, KeyFile, KeyPurpose, KeyState, Times};
+use auth_gateway_core::keys::{self, Algorithm, FileTimes, KeyFile, KeyPurpose, KeyState, Times};
 
 /// The commands about key files.
 #[derive(Debug, PartialEq, Eq, Subcommand)]

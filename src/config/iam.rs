@@ -12,8 +12,8 @@ use super::permissions::PermissionSourceKind;
 use super::problems::Problems;
 use super::section::section;
 use super::{SessionSettings, Settings, UpstreamSettings, list};
-use crate::gateway::iams::IamPolicy;
-use crate::gateway::introspection_cache::Freshness;
+use auth_gateway_core::iams::IamPolicy;
+use auth_gateway_core::introspection_cache::Freshness;
 
 /// The longest `subject_prefix`, in bytes.
 const SUBJECT_PREFIX_MAX: usize = 64;

@@ -8,7 +8,7 @@ use iam_adapters::registry::IamSettings;
 
 use super::IamSection;
 use super::section::section;
-use crate::gateway::login_limiter::{Bound, Limits, SlowRate};
+use auth_gateway_core::login_limiter::{Bound, Limits, SlowRate};
 
 /// The range of numbers of logins.
 pub(super) const LOGINS: RangeInclusive<u32> = 0..=1_000_000;

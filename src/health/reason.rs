@@ -4,8 +4,8 @@ use iam_adapters::{IamError, Misconfiguration};
 use serde::{Serialize, Serializer};
 use strum::{Display, IntoStaticStr, VariantArray};
 
-use crate::gateway::keys::KeyWarning;
-use crate::name::Name as _;
+use auth_gateway_core::keys::KeyWarning;
+use auth_gateway_core::name::Name as _;
 
 /// By how many seconds two clocks may differ. Verifiers of tokens often allow for as much.
 const CLOCK_TOLERANCE: f64 = 30.0;

@@ -7,9 +7,9 @@ use strum::VariantArray as _;
 
 use super::*;
 use crate::config::sample::{Sample, registry};
-use crate::gateway::event::Subscribers;
-use crate::gateway::request::RequestContext;
 use crate::telemetry::metrics::Metrics;
+use auth_gateway_core::event::Subscribers;
+use auth_gateway_core::request::RequestContext;
 
 /// The health of a replica with these IAMs.
 fn replica(clock: &Arc<ManualClock>, iams: &[&str]) -> Arc<Health> {
@@ -115,10 +115,7 @@ fn openapi_lists_every_reason_code_and_no_other() {
         .iter()
         .map(|name| name.as_str().unwrap())
         .collect();
-    let known: BTreeSet<_> = ReasonCode::VARIANTS
-        .iter()
-        .map(Name::name)
-        .collect();
+    let known: BTreeSet<_> = ReasonCode::VARIANTS.iter().map(Name::name).collect();
     assert_eq!(listed, known);
     assert_eq!(
         known.len(),

@@ -12,8 +12,8 @@ use jiff::tz::Offset;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
-use crate::gateway::error::GatewayError;
-use crate::gateway::session::TOKEN_BYTES_MAX;
+use auth_gateway_core::error::GatewayError;
+use auth_gateway_core::session::TOKEN_BYTES_MAX;
 
 use super::AppState;
 use super::body::{self, Presence, RequestBody, no_store};

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::AppState;
 use super::problem::{InvalidRequest, Problem};
-use crate::server::{self, BodyError};
+use auth_gateway_server::BodyError;
 
 /// The largest body. A login needs 2 KiB at most, an exchange 11.
 const BODY_BYTES_MAX: usize = 16 * 1024;
@@ -89,9 +89,9 @@ async fn read_as(
     if !is_media_type || !is_plain {
         return Err(Problem::UnsupportedMediaType);
     }
-    let body = server::read_body(request, payload, BODY_BYTES_MAX).await?;
+    let body = auth_gateway_server::read_body(request, payload, BODY_BYTES_MAX).await?;
     // Only now, because the connection can serve the next request once the body has been read.
-    if server::is_overloaded(request) {
+    if auth_gateway_server::is_overloaded(request) {
         app_state.metrics.shed().behind.inc();
         return Err(Problem::Overloaded);
     }

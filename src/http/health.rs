@@ -7,11 +7,11 @@ use actix_web::{HttpRequest, HttpResponse};
 use iam_adapters::{Moment, PermissionAge, SessionLocation};
 use serde_json::json;
 
-use crate::gateway::iams::Iam;
-use crate::gateway::keys::Key as _;
-use crate::gateway::upstream_logouts::OverdueLogouts;
 use crate::health::{LastResult, Readiness, Reason, ReasonCode, Report};
-use crate::name::Name as _;
+use auth_gateway_core::iams::Iam;
+use auth_gateway_core::keys::Key as _;
+use auth_gateway_core::name::Name as _;
+use auth_gateway_core::upstream_logouts::OverdueLogouts;
 
 use super::AppState;
 

@@ -23,11 +23,11 @@ use opentelemetry::Context;
 use opentelemetry::trace::{FutureExt as _, TraceContextExt as _};
 use tracing::{Instrument as _, Span, field};
 
-use crate::gateway::event::{Event, LoginEnd, Subscriber};
-use crate::gateway::request::{RequestContext, RequestId};
-use crate::name::Name;
-use crate::server::{Hooks, Refusal, ShedReason};
 use crate::telemetry::metrics::{Outcome, Route};
+use auth_gateway_core::event::{Event, LoginEnd, Subscriber};
+use auth_gateway_core::name::Name;
+use auth_gateway_core::request::{RequestContext, RequestId};
+use auth_gateway_server::{Hooks, Refusal, ShedReason};
 
 use super::AppState;
 use super::problem::{InvalidRequest, Problem};

@@ -20,9 +20,9 @@ use super::auth::{invalid_credentials, json, timestamp};
 use super::body::{self, Presence, RequestBody, no_store};
 use super::middleware::request_context;
 use super::problem::{InvalidRequest, Problem};
-use crate::gateway::event::Event;
-use crate::gateway::session::SessionId;
-use crate::gateway::session_revoker::{NotRevocable, Propagation, RevokedSessions};
+use auth_gateway_core::event::Event;
+use auth_gateway_core::session::SessionId;
+use auth_gateway_core::session_revoker::{NotRevocable, Propagation, RevokedSessions};
 
 /// The request has the bearer token `management.token`.
 #[derive(Debug)]

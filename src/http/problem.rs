@@ -18,10 +18,10 @@ use iam_adapters::InvalidScope;
 use serde::Serialize;
 
 use crate::audit::Unwritable;
-use crate::gateway::error::GatewayError;
-use crate::gateway::request::RequestId;
-use crate::name::Name as _;
 use crate::telemetry::metrics::Outcome;
+use auth_gateway_core::error::GatewayError;
+use auth_gateway_core::name::Name as _;
+use auth_gateway_core::request::RequestId;
 
 use super::body::no_store;
 

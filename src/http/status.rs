@@ -14,9 +14,9 @@ use super::AppState;
 use super::auth::timestamp;
 use super::health::report;
 use super::well_known::jwks_uri;
-use crate::gateway::keys::{KeyStore, StoredKey, age_seconds};
 use crate::health::{Readiness, Report};
-use crate::name::Name as _;
+use auth_gateway_core::keys::{KeyStore, StoredKey, age_seconds};
+use auth_gateway_core::name::Name as _;
 
 /// Nothing is loaded or executed, whatever the page contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \

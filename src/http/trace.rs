@@ -6,8 +6,8 @@ use actix_web::http::{Method, StatusCode};
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{SpanBuilder, SpanKind, SpanRef, Status};
 
-use crate::name::Name as _;
 use crate::telemetry::metrics::{Outcome, Route};
+use auth_gateway_core::name::Name as _;
 
 /// The span of a request that begins.
 pub(super) fn server_span(request: &HttpRequest, route: Route) -> SpanBuilder {

@@ -13,11 +13,11 @@
 //!
 //! Numbers are big-endian. The script that removes expired entries reads the first two members.
 
-use crate::gateway::entry_key::{EntryKey, KEY_ID_LEN, TAG_LEN};
-use crate::gateway::keys::KeySet;
-use crate::gateway::revocations::{Kind, NAME_LEN, Name, Revocation};
-use crate::gateway::session::SealingKey;
 use crate::telemetry::metrics::Ignored;
+use auth_gateway_core::entry_key::{EntryKey, KEY_ID_LEN, TAG_LEN};
+use auth_gateway_core::keys::KeySet;
+use auth_gateway_core::revocations::{Kind, NAME_LEN, Name, Revocation};
+use auth_gateway_core::session::SealingKey;
 
 /// The name of the only member of a stream entry.
 pub(super) const FIELD: &str = "r";

@@ -27,22 +27,33 @@ use super::format;
 use super::login_entry::{self, NumberedEvent};
 use super::redis::{Address, Redis};
 use super::shared_cache::RedisCache;
-use crate::gateway::error::{GatewayError, Internal, InvalidSession};
-use crate::gateway::identifiers::IdentifierKey;
-use crate::gateway::introspection_cache::Source;
-use crate::gateway::introspection_cache::shared::{Found, LookUp, SharedCache, Stored};
-use crate::gateway::keys::{
+use crate::telemetry::metrics::Metrics;
+use auth_gateway_core::error::{GatewayError, Internal, InvalidSession};
+use auth_gateway_core::identifiers::IdentifierKey;
+use auth_gateway_core::introspection_cache::Source;
+use auth_gateway_core::introspection_cache::shared::{Found, LookUp, SharedCache, Stored};
+use auth_gateway_core::keys::{
     Algorithm, KeyPurpose, KeyStore, Keys, SigningKey, generate, write_new,
 };
-use crate::gateway::login_limiter::{LoginChange, LoginEvent, LoginReplicas};
-use crate::gateway::request::{RequestContext, RequestId};
-use crate::gateway::revocations::{Kind, Name, Revocation};
-use crate::gateway::session::{self, SessionId};
-use crate::gateway::session_revoker::{Delivered, Replicas, RevokedSessions};
-use crate::gateway::tests::scripted_iam::ScriptedIam;
-use crate::gateway::tests::test_gateway::{self, Policies, TestGateway, gateway_parts, iam_parts};
-use crate::gateway::{Exchanged, GatewayParts, Random};
-use crate::telemetry::metrics::Metrics;
+use auth_gateway_core::login_limiter::{LoginChange, LoginEvent, LoginReplicas};
+use auth_gateway_core::request::{RequestContext, RequestId};
+use auth_gateway_core::revocations::{Kind, Name, Revocation};
+use auth_gateway_core::session::{self, SessionId};
+use auth_gateway_core::session_revoker::{Delivered, Replicas, RevokedSessions};
+use auth_gateway_core::{Exchanged, GatewayParts, Random};
+use scripted_iam::ScriptedIam;
+use test_gateway::{Policies, TestGateway, gateway_parts, iam_parts};
+
+// The fixtures of the unit tests of the operations.
+#[expect(dead_code, reason = "the unit tests of the operations use all of it")]
+#[path = "../../crates/core/src/gateway/tests/recorded.rs"]
+mod recorded;
+#[expect(dead_code, reason = "the unit tests of the operations use all of it")]
+#[path = "../../crates/core/src/gateway/tests/scripted_iam.rs"]
+mod scripted_iam;
+#[expect(dead_code, reason = "the unit tests of the operations use all of it")]
+#[path = "../../crates/core/src/gateway/tests/test_gateway.rs"]
+mod test_gateway;
 
 /// When every golden file was written.
 const NOW: Moment = Moment {

@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep};
 use super::outbox::Outbox;
 use super::redis::{Connection, Page, Primary, Redis, Stream};
 use super::{Never, RedisFault};
-use crate::gateway::Random;
-use crate::gateway::entry_key::KEY_ID_LEN;
+use auth_gateway_core::Random;
+use auth_gateway_core::entry_key::KEY_ID_LEN;
 
 /// The first and the longest pause before a reconnect.
 const PAUSE_MIN: Duration = Duration::from_millis(100);

@@ -16,9 +16,9 @@
 //! Numbers are big-endian. The script that removes expired entries reads the first two members.
 
 use super::format::{complete, take, verify};
-use crate::gateway::entry_key::{EntryKey, KEY_ID_LEN, TAG_LEN};
-use crate::gateway::login_limiter::{LoginChange, LoginEvent};
 use crate::telemetry::metrics::Ignored;
+use auth_gateway_core::entry_key::{EntryKey, KEY_ID_LEN, TAG_LEN};
+use auth_gateway_core::login_limiter::{LoginChange, LoginEvent};
 
 /// The number of the format.
 const VERSION: u8 = 1;
@@ -116,7 +116,7 @@ pub(super) fn read(entry: &Entry, key: &EntryKey) -> Result<NumberedEvent, Ignor
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::identifiers::IdentifierKey;
+    use auth_gateway_core::identifiers::IdentifierKey;
 
     fn numbered(change: LoginChange) -> NumberedEvent {
         NumberedEvent {

@@ -13,10 +13,10 @@ use super::log::{Codec, Log, LogState};
 use super::login_entry::{self, ENTRY_LEN, Entry, NumberedEvent};
 use super::outbox::Outbox;
 use super::redis::{Page, Redis};
-use crate::gateway::entry_key::KEY_ID_LEN;
-use crate::gateway::login_limiter::{LoginChange, LoginEvent, LoginReplicas};
-use crate::gateway::{Gateway, Random};
 use crate::telemetry::metrics::{LoginEventOutcome, ReplicaMetrics};
+use auth_gateway_core::entry_key::KEY_ID_LEN;
+use auth_gateway_core::login_limiter::{LoginChange, LoginEvent, LoginReplicas};
+use auth_gateway_core::{Gateway, Random};
 
 /// How many events of a log wait for Redis at most, about 2 MB. The oldest are dropped.
 const QUEUE_MAX: usize = 10_000;

@@ -12,8 +12,8 @@ use opentelemetry::trace::{SpanBuilder, SpanKind};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
-use crate::gateway::revocations::{Revocation, RevocationIndex};
-use crate::gateway::session_revoker::{Delivered, Replicas};
+use auth_gateway_core::revocations::{Revocation, RevocationIndex};
+use auth_gateway_core::session_revoker::{Delivered, Replicas};
 
 /// How long a request waits until its item is sent. Redis takes less than a millisecond; after a
 /// timeout or a refusal no request waits until Redis stores items again.

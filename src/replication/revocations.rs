@@ -9,11 +9,11 @@ use super::format::{self, ENTRY_LEN, Entry};
 use super::log::{Codec, Log, LogState};
 use super::outbox::Outbox;
 use super::redis::Page;
-use crate::gateway::Gateway;
-use crate::gateway::entry_key::{EntryKey, KEY_ID_LEN};
-use crate::gateway::revocations::{Learned, Revocation, RevocationIndex};
 use crate::health::{Health, Readiness, Reason, ReasonCode};
 use crate::telemetry::metrics::{Ignored, ReplicaMetrics};
+use auth_gateway_core::Gateway;
+use auth_gateway_core::entry_key::{EntryKey, KEY_ID_LEN};
+use auth_gateway_core::revocations::{Learned, Revocation, RevocationIndex};
 
 /// Sends the revocations of a gateway, and applies those of the others to it.
 #[derive(Debug)]

@@ -19,12 +19,12 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::redis::Primary;
-use crate::gateway::introspection_cache::shared::{
+use crate::telemetry::metrics::ReplicaMetrics;
+use auth_gateway_core::introspection_cache::shared::{
     ENTRY_BYTES_MAX, Found, LookUp, SharedCache, Stored,
 };
-use crate::gateway::revocations::Name;
-use crate::name::Name as _;
-use crate::telemetry::metrics::ReplicaMetrics;
+use auth_gateway_core::name::Name as _;
+use auth_gateway_core::revocations::Name;
 
 /// The deadline of a look-up. Redis takes less than a millisecond, and the IAM some 10 ms.
 const LOOK_UP_DEADLINE: Duration = Duration::from_millis(20);

@@ -8,8 +8,8 @@ use iam_adapters::Moment;
 use secrecy::ExposeSecret as _;
 
 use crate::config::{Problems, Settings};
-use crate::gateway::identifiers::IdentifierKey;
-use crate::gateway::keys::{KeyError, KeyStore, Keys, StoredKey};
+use auth_gateway_core::identifiers::IdentifierKey;
+use auth_gateway_core::keys::{KeyError, KeyStore, Keys, StoredKey};
 
 /// Reads the folders of the settings. For a purpose without a folder, a key is generated; the settings
 /// were checked for whether that is allowed.

@@ -15,13 +15,13 @@ use super::tls::ServerCertificate;
 use super::{keys, revocations, tls, traces};
 use crate::audit::{self, AuditLog};
 use crate::config::{AuditDestination, InvalidSettings, Problems, Registry, Settings, Source};
-use crate::gateway::Random;
-use crate::gateway::keys::Keys;
 use crate::health::Lifecycle;
 use crate::replication::Redis;
-use crate::server::{ConnectionTimeouts, PassedSockets};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::{Collector, SpanExporter, Traces};
+use auth_gateway_core::Random;
+use auth_gateway_core::keys::Keys;
+use auth_gateway_server::{ConnectionTimeouts, PassedSockets};
 
 /// 2026-11-01T00:00:00Z, before this program was written. A machine with an earlier time has a wrong
 /// clock, and expiry depends on the clock.

@@ -15,14 +15,14 @@ use super::parts::{Parts, Reloadable};
 use super::tls::ServerCertificate;
 use super::use_certificate;
 use crate::config::{InvalidSettings, NamedFiles, Settings, Source};
-use crate::gateway::Gateway;
-use crate::gateway::event::Event;
-use crate::gateway::keys::Reloaded;
 use crate::health::{Health, Reason, ReasonCode};
-use crate::name::Name as _;
 use crate::replication::Redis;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::SpanExporter;
+use auth_gateway_core::Gateway;
+use auth_gateway_core::event::Event;
+use auth_gateway_core::keys::Reloaded;
+use auth_gateway_core::name::Name as _;
 
 /// What is read again, and the parts of the running service that are replaced then.
 pub(super) struct FilePoller {

@@ -11,10 +11,10 @@ use tokio::time::timeout;
 
 use super::Parts;
 use crate::config::{Problems, RedisSettings, SentinelSettings, Settings};
-use crate::gateway::Gateway;
-use crate::gateway::revocations::RevocationIndex;
 use crate::health::Health;
 use crate::replication::{Address, Outbox, Redis, ReplicationParts, ReplicationStream, Sentinels};
+use auth_gateway_core::Gateway;
+use auth_gateway_core::revocations::RevocationIndex;
 
 /// How long a gateway that stops sends its pending revocations.
 const FINAL_DELIVERY_DEADLINE: Duration = Duration::from_secs(1);

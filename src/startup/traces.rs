@@ -8,9 +8,9 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::RandomIdGenerator;
 
 use crate::config::{Problems, Settings, TraceSettings};
-use crate::gateway::Random;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::{Collector, SpanExporter, SpanQueue, Traces};
+use auth_gateway_core::Random;
 
 /// The client of the Collector; `None` if traces are off, or with a problem.
 pub(super) fn collector(

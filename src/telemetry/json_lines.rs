@@ -433,7 +433,7 @@ pub(super) mod tests {
     use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
-    use crate::gateway::error::GatewayError;
+    use auth_gateway_core::error::GatewayError;
 
     /// Keeps what is written.
     #[derive(Clone, Default)]

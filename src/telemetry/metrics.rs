@@ -24,9 +24,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::gateway::introspection_cache::CacheUsage;
-use crate::gateway::keys::Keys;
-use crate::name::Name as _;
+use auth_gateway_core::introspection_cache::CacheUsage;
+use auth_gateway_core::keys::Keys;
+use auth_gateway_core::name::Name as _;
 
 pub use audit::AuditMetrics;
 pub use events::EventMetrics;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth_gateway::gateway::identifiers::IdentifierKey;
+use auth_gateway_core::identifiers::IdentifierKey;
 use iam_adapters::ClientAddress;
 use iam_adapters::clock::ManualClock;
 use iam_conformance::Account;

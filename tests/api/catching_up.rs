@@ -5,13 +5,13 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth_gateway::gateway::Gateway;
-use auth_gateway::gateway::error::{GatewayError, NotReady};
-use auth_gateway::gateway::request::RequestContext;
 use auth_gateway::health::{Health, Readiness, ReasonCode};
 use auth_gateway::replication::{ReplicationParts, ReplicationStream};
 use auth_gateway::startup::{Connected, connect};
 use auth_gateway::telemetry::metrics::ReplicaMetrics;
+use auth_gateway_core::Gateway;
+use auth_gateway_core::error::{GatewayError, NotReady};
+use auth_gateway_core::request::RequestContext;
 use futures_util::FutureExt as _;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::{Clock, Credentials, Scope};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use auth_gateway::gateway::keys::{self, KeyPurpose};
+use auth_gateway_core::keys::{self, KeyPurpose};
 use iam_conformance::Account;
 use jiff::Timestamp;
 use serde_json::{Value, json};

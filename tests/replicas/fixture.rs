@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use auth_gateway::gateway::keys::{self, KeyPurpose};
+use auth_gateway_core::keys::{self, KeyPurpose};
 use iam_adapters::clock::ManualClock;
 use iam_adapters::resilient::Operation;
 use iam_adapters::{Clock, Permission};

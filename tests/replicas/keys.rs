@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use auth_gateway::gateway::keys::{self, KeyPurpose};
+use auth_gateway_core::keys::{self, KeyPurpose};
 use jiff::Timestamp;
 use test_support::gateway::TestGateway;
 use test_support::keys::TestKeys;

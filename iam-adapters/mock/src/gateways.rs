@@ -8,12 +8,12 @@ use actix_web::web::Data;
 use anyhow::Context as _;
 use async_trait::async_trait;
 use auth_gateway::config::Settings;
-use auth_gateway::gateway::Gateway;
-use auth_gateway::gateway::request::RequestContext;
-use auth_gateway::gateway::upstream_logouts::UpstreamLogouts;
 use auth_gateway::http;
 use auth_gateway::startup::{self, Application, Parts};
 use auth_gateway::telemetry::metrics::Metrics;
+use auth_gateway_core::Gateway;
+use auth_gateway_core::request::RequestContext;
+use auth_gateway_core::upstream_logouts::UpstreamLogouts;
 use futures_util::future::{FutureExt as _, join_all};
 use iam_adapters::{Clock, IamAdapter, Replaceable, Subject};
 

@@ -13,7 +13,7 @@ use actix_web::web::{self, Data};
 use anyhow::Context as _;
 use auth_gateway::config::{HostName, HttpSettings};
 use auth_gateway::health::Lifecycle;
-use auth_gateway::server;
+use auth_gateway_server as server;
 use iam_adapters::Clock;
 use tokio::net::TcpStream;
 use url::Url;

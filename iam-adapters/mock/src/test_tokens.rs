@@ -1,7 +1,7 @@
 //! Test tokens: access tokens with any claims, signed with the gateway's key.
 
-use auth_gateway::gateway::keys::{Key as _, SigningKey};
-use auth_gateway::gateway::{Gateway, TokenPolicy};
+use auth_gateway_core::keys::{Key as _, SigningKey};
+use auth_gateway_core::{Gateway, TokenPolicy};
 use iam_adapters::Moment;
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use auth_gateway::gateway::Gateway;
-use auth_gateway::gateway::TokenPolicy;
+use auth_gateway_core::Gateway;
+use auth_gateway_core::TokenPolicy;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::jwk::VerificationKeys;

@@ -8,7 +8,7 @@ use iam_adapters::{
     AllowedScopes, IamAdapter, IamError, Introspection, Permission, Permissions, UpstreamSession,
 };
 
-use crate::gateway::iams::Iam;
+use auth_gateway_core::iams::Iam;
 
 /// What is known about the rights of a user.
 pub(super) struct Rights {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use actix_web::http::StatusCode;
 
 use super::{Operation, Problem};
-use crate::gateway::error::{GatewayError, InvalidSession};
 use crate::telemetry::metrics::Outcome;
+use auth_gateway_core::error::{GatewayError, InvalidSession};
 
 /// The parts of the response that depend on the problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

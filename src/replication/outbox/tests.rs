@@ -5,9 +5,9 @@ use futures_util::FutureExt as _;
 use iam_adapters::Moment;
 
 use super::*;
-use crate::gateway::revocations::{Cause, Kind, Name, RevocationKey, Revocations};
-use crate::gateway::session::SessionId;
 use crate::replication::RedisFault;
+use auth_gateway_core::revocations::{Cause, Kind, Name, RevocationKey, Revocations};
+use auth_gateway_core::session::SessionId;
 
 /// A table of revocations, and its outbox.
 struct TestOutbox {

@@ -7,11 +7,11 @@ use strum::VariantArray as _;
 
 use super::iam::IamMetrics;
 use super::{IamLabels, Metrics};
-use crate::gateway::EndedByIam;
-use crate::gateway::error::GatewayError;
-use crate::gateway::event::{Event, LoginEnd, Subscriber};
-use crate::gateway::login_limiter::Limit;
-use crate::name::Name as _;
+use auth_gateway_core::EndedByIam;
+use auth_gateway_core::error::GatewayError;
+use auth_gateway_core::event::{Event, LoginEnd, Subscriber};
+use auth_gateway_core::login_limiter::Limit;
+use auth_gateway_core::name::Name as _;
 
 /// Counts the events of one gateway. Events that are attributed to no IAM have an empty name of the IAM.
 #[derive(Debug)]

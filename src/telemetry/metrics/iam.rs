@@ -12,9 +12,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::{BUCKETS, IamLabels, each};
-use crate::gateway::introspection_cache::Source;
-use crate::gateway::upstream_logouts::Outcome;
-use crate::name::Name as _;
+use auth_gateway_core::introspection_cache::Source;
+use auth_gateway_core::name::Name as _;
+use auth_gateway_core::upstream_logouts::Outcome;
 
 /// The outcomes of a call to the IAM.
 const OUTCOMES: [&str; 10] = [

@@ -9,8 +9,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Labels;
-use crate::gateway::keys::{IDENTIFIERS, KeyStore, Keys, SigningKey, StoredKey, age_seconds};
-use crate::gateway::session::SealingKey;
+use auth_gateway_core::keys::{IDENTIFIERS, KeyStore, Keys, SigningKey, StoredKey, age_seconds};
+use auth_gateway_core::session::SealingKey;
 
 pub(super) struct KeyMetrics {
     ages: Family<[(&'static str, String); 2], Gauge>,

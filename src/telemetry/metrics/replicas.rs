@@ -9,9 +9,9 @@ use strum::{IntoStaticStr, VariantArray};
 
 use super::Labels;
 use super::iam::ClockOffset;
-use crate::gateway::introspection_cache::shared::LookUp;
-use crate::gateway::session_revoker::SessionRevoker;
-use crate::name::Name as _;
+use auth_gateway_core::introspection_cache::shared::LookUp;
+use auth_gateway_core::name::Name as _;
+use auth_gateway_core::session_revoker::SessionRevoker;
 
 /// Why an entry of the stream was ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]

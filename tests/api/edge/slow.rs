@@ -6,8 +6,8 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use auth_gateway::config::Settings;
-use auth_gateway::server::ConnectionTimeouts;
 use auth_gateway::startup::Parts;
+use auth_gateway_server::ConnectionTimeouts;
 use iam_adapters::clock::SystemClock;
 use test_support::endpoints::LOGIN;
 use test_support::gateway::{TestGateway, settings};

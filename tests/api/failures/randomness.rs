@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use auth_gateway::gateway::Random;
-use auth_gateway::gateway::error::Internal;
+use auth_gateway_core::Random;
+use auth_gateway_core::error::Internal;
 use aws_lc_rs::rand::SystemRandom;
 use test_support::gateway::{TestGateway, manual_clock, prepare, settings};
 

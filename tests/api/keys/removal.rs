@@ -79,7 +79,7 @@ async fn removing_a_sealing_key_ends_its_sessions_only() {
     let fixture = KeyRotationFixture::new(2).await;
     let old = fixture.log_in(0).await;
     let kid = fixture.replicas[0].keys.sealing.key_set();
-    let kid = auth_gateway::gateway::keys::Key::kid(kid.iter().next().expect("a key")).to_owned();
+    let kid = auth_gateway_core::keys::Key::kid(kid.iter().next().expect("a key")).to_owned();
     fixture.make(Folder::Sealing, fixture.now() + 2 * MAX_AGE);
     fixture.deliver_to_all();
     fixture.iam.advance(2 * MAX_AGE.as_secs());

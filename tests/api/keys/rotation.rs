@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use auth_gateway::gateway::keys;
+use auth_gateway_core::keys;
 use test_support::client::Session;
 use test_support::endpoints::JWKS;
 use test_support::gateway::TestGateway;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth_gateway::gateway::Gateway;
-use auth_gateway::gateway::error::GatewayError;
-use auth_gateway::gateway::request::RequestContext;
-use auth_gateway::gateway::session_revoker::RevokedSessions;
 use auth_gateway::startup::{Parts, connect};
+use auth_gateway_core::Gateway;
+use auth_gateway_core::error::GatewayError;
+use auth_gateway_core::request::RequestContext;
+use auth_gateway_core::session_revoker::RevokedSessions;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::clock::ManualClock;

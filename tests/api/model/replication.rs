@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use auth_gateway::gateway::timeline::DIFFERENCE_MAX;
+use auth_gateway_core::timeline::DIFFERENCE_MAX;
 
 use super::fixture::ModelFixture;
 use super::oracle::Exchange;

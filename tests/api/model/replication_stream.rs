@@ -7,10 +7,10 @@ use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
-use auth_gateway::gateway::Gateway;
-use auth_gateway::gateway::introspection_cache::shared::{Found, LookUp, SharedCache, Stored};
-use auth_gateway::gateway::revocations::{Name, Revocation};
-use auth_gateway::gateway::session_revoker::{Delivered, Replicas};
+use auth_gateway_core::Gateway;
+use auth_gateway_core::introspection_cache::shared::{Found, LookUp, SharedCache, Stored};
+use auth_gateway_core::revocations::{Name, Revocation};
+use auth_gateway_core::session_revoker::{Delivered, Replicas};
 
 use iam_adapters::Clock as _;
 use iam_adapters::clock::ManualClock;

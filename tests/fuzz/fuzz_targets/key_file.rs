@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use auth_gateway::gateway::keys::{Key as _, KeyFile, KeyPurpose};
+use auth_gateway_core::keys::{Key as _, KeyFile, KeyPurpose};
 use auth_gateway_fuzz::CANARY;
 use libfuzzer_sys::fuzz_target;
 

@@ -2,8 +2,8 @@
 
 #![no_main]
 
-use auth_gateway::gateway::keys::KeySet;
-use auth_gateway::gateway::session::{
+use auth_gateway_core::keys::KeySet;
+use auth_gateway_core::session::{
     FORMAT, SealedSession, SealingKey, TOKEN_BYTES_MAX, open, seal,
 };
 use auth_gateway_fuzz::NOW;

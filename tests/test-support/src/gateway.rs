@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use actix_web::rt::System;
 use auth_gateway::config::Settings;
-use auth_gateway::server::ConnectionTimeouts;
 use auth_gateway::startup::{Addresses, Application, Parts};
+use auth_gateway_server::ConnectionTimeouts;
 use iam_adapters::clock::{ManualClock, SystemClock};
 use iam_adapters::{Clock, IamAdapter, Replaceable};
 use tokio::sync::oneshot;

@@ -11,7 +11,7 @@ use actix_web::dev::Payload;
 use actix_web::http::header::{self, HeaderMap};
 use actix_web::web::{self, Data};
 use actix_web::{FromRequest, HttpRequest};
-use auth_gateway::server::{self, BodyError};
+use auth_gateway_server::BodyError;
 use futures_util::future::LocalBoxFuture;
 use humantime_serde::re::humantime;
 use secrecy::SecretString;
@@ -190,7 +190,7 @@ async fn read_body<B: Body>(
     } else {
         media_type(request, B::TYPES).ok_or_else(|| ControlError::media_type(B::TYPES))?
     };
-    let bytes = server::read_body(request, payload, BYTES_MAX).await;
+    let bytes = auth_gateway_server::read_body(request, payload, BYTES_MAX).await;
     let bytes = bytes.map_err(|error| match error {
         BodyError::TooLarge => ControlError::too_large(BYTES_MAX),
         BodyError::Timeout => ControlError::too_slow(),

@@ -10,8 +10,8 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderMap, HeaderValue};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpResponse, ResponseError};
-use auth_gateway::gateway::request::RequestId;
 use auth_gateway::http;
+use auth_gateway_core::request::RequestId;
 use jiff::Timestamp;
 use serde::Serialize;
 

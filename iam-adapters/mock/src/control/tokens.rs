@@ -1,7 +1,7 @@
 //! Test tokens, the inspection of tokens, and the explanation of scopes.
 
 use actix_web::HttpResponse;
-use auth_gateway::gateway::keys::Key as _;
+use auth_gateway_core::keys::Key as _;
 use secrecy::ExposeSecret as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

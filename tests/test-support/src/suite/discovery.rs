@@ -1,6 +1,6 @@
 //! Discovery for token verifiers.
 
-use auth_gateway::gateway::keys::Algorithm;
+use auth_gateway_core::keys::Algorithm;
 use serde_json::json;
 
 use super::verifier::Verifier;

@@ -1,0 +1,673 @@
+//! The gateway: its operations over its IAMs, keys and tables.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use iam_adapters::logout_token::{Ended, InvalidLogoutToken};
+use iam_adapters::{
+    Authenticated, ClientAddress, ClientContext, Clock, Credentials, IamError, LogoutTokens,
+    Moment, Refusal, Scope, UpstreamSession, abandoned,
+};
+use opentelemetry::trace::FutureExt as _;
+use secrecy::ExposeSecret as _;
+use tracing::Instrument as _;
+use zeroize::Zeroizing;
+
+use crate::access_token::{self, Exchanged, Grant, TokenPolicy};
+use crate::error::{GatewayError, InvalidSession, NotReady};
+use crate::event::{Event, LoginEnd, Subscribers};
+use crate::iams::{Common, Iam, IamParts, Iams};
+use crate::identifiers::Identifier;
+use crate::introspection_cache::shared::SharedCache;
+use crate::introspection_cache::{ActiveSession, IntrospectionRequest, Source};
+use crate::keys::Keys;
+use crate::login_limiter::{Limits, LoginRateLimiter};
+use crate::logout_token_limiter::LogoutTokenRateLimiter;
+use crate::random::Random;
+use crate::request::RequestContext;
+use crate::revocations::{Cause, Revocations};
+use crate::session::{ConstantTimeFallback, NewSession, OpenedSession, SessionId, SessionTokens};
+use crate::session_revoker::SessionRevoker;
+use crate::single_flight::Admission;
+use crate::timeline::Timeline;
+use crate::upstream_logouts::UpstreamLogout;
+
+/// The settings that all IAMs share.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// The bound of the cached data of all IAMs together, in bytes.
+    pub cache_bytes: u64,
+    /// The limits of logins.
+    pub login_limits: Limits,
+    /// The claims that all access tokens have in common.
+    pub token: TokenPolicy,
+    /// The scope of a request without one.
+    pub default_scope: String,
+    /// Whether a request is refused if no scope is granted.
+    pub refuse_empty_scope: bool,
+}
+
+/// The parts of a gateway.
+#[derive(Debug)]
+pub struct GatewayParts {
+    /// The IAMs. No two have the same issuer or the same prefix of subjects.
+    pub iams: Vec<IamParts>,
+    /// The keys that sign access tokens and seal session tokens.
+    pub keys: Arc<Keys>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// The source of identifiers and nonces.
+    pub random: Arc<dyn Random>,
+    /// The settings.
+    pub policy: Policy,
+    /// The table of revocations, empty at the start.
+    pub revocations: Revocations,
+    /// Receive what happens.
+    pub subscribers: Subscribers,
+}
+
+/// The gateway in front of its IAMs.
+pub struct Gateway {
+    iams: Arc<Iams>,
+    keys: Arc<Keys>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    policy: Policy,
+    session_tokens: SessionTokens,
+    revocations: Arc<Revocations>,
+    session_revoker: Arc<SessionRevoker>,
+    login_limiter: LoginRateLimiter,
+    logout_token_limiter: LogoutTokenRateLimiter,
+    subscribers: Subscribers,
+}
+
+/// A session that its client ends.
+#[derive(Debug)]
+pub struct LoggedOut {
+    /// The id of the session.
+    pub session_id: SessionId,
+    /// The user, as in `sub` of the access tokens.
+    pub sub: String,
+    /// The name of the IAM.
+    pub iam: Arc<str>,
+}
+
+/// What an accepted logout token ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndedByIam {
+    /// The user, as in `sub` of the access tokens, if all sessions of one user ended.
+    pub sub: Option<String>,
+    /// As in the token.
+    pub ended: Ended,
+}
+
+impl Gateway {
+    /// A gateway in front of these IAMs.
+    #[must_use]
+    pub fn new(parts: GatewayParts) -> Self {
+        let GatewayParts {
+            iams,
+            keys,
+            clock,
+            random,
+            policy,
+            revocations,
+            subscribers,
+        } = parts;
+        let revocations = Arc::new(revocations);
+        let common = Common {
+            clock: &clock,
+            random: &random,
+            revocations: &revocations,
+            subscribers: &subscribers,
+            cache_bytes: policy.cache_bytes,
+        };
+        let iams = Arc::new(Iams::new(iams, &common));
+        let timeline = Arc::new(Timeline::new(Arc::clone(&clock)));
+        let session_tokens = SessionTokens {
+            fallback: ConstantTimeFallback::of(&iams),
+            iams: Arc::clone(&iams),
+            keys: Arc::clone(&keys),
+            clock: Arc::clone(&clock),
+            random: Arc::clone(&random),
+            revocations: Arc::clone(&revocations),
+            timeline: Arc::clone(&timeline),
+        };
+        let session_revoker = SessionRevoker::new(
+            Arc::clone(&iams),
+            Arc::clone(&keys),
+            Arc::clone(&clock),
+            Arc::clone(&revocations),
+            timeline,
+        );
+        Self {
+            session_tokens,
+            revocations,
+            session_revoker: Arc::new(session_revoker),
+            login_limiter: LoginRateLimiter::new(
+                policy.login_limits,
+                Arc::clone(&clock),
+                Arc::clone(&keys.identifiers),
+                subscribers.clone(),
+            ),
+            logout_token_limiter: LogoutTokenRateLimiter::new(Arc::clone(&keys.identifiers)),
+            subscribers,
+            iams,
+            keys,
+            clock,
+            random,
+            policy,
+        }
+    }
+
+    /// Refuses a login from an address that has no attempts left, unless the address is known to the
+    /// account of this e-mail address, and any login while no IAM has any of its rate left. `email` is
+    /// `None` for a request that is no valid login. Counts nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`GatewayError::TooManyLogins`] with the limit and the time to wait.
+    pub fn admit_login(
+        &self,
+        request: &RequestContext,
+        email: Option<&str>,
+    ) -> Result<(), GatewayError> {
+        let admitted = (self.login_limiter).admit(request.client, email, self.iams.rates());
+        admitted.inspect_err(|error| {
+            self.emit(&Event::Login {
+                request,
+                account: None,
+                iam: None,
+                end: LoginEnd::Decided(Err(error)),
+            });
+        })
+    }
+
+    /// Verifies credentials at the IAM of their domain within the login limits, and begins a session.
+    /// Never retried, also not at another IAM, and never cached.
+    ///
+    /// # Errors
+    ///
+    /// [`GatewayError::Refused`] if the IAM refuses the credentials, or if no IAM allows logins with an
+    /// address of this domain. [`GatewayError::TooManyLogins`] or [`GatewayError::NotReady`] if it is not
+    /// called, otherwise a fault.
+    pub async fn log_in(
+        &self,
+        request: &RequestContext,
+        credentials: &Credentials,
+    ) -> Result<NewSession, GatewayError> {
+        let account = self.login_limiter.account(credentials.email());
+        let iam = self.iams.for_login(credentials.email());
+        let event = |end| Event::Login {
+            request,
+            account: Some((credentials.email(), account)),
+            iam: iam.map(|iam| &iam.name),
+            end,
+        };
+        let unfinished = (self.subscribers).unless_finished(event(LoginEnd::Unknown));
+        let result = (self.begin_session(request, iam, account, credentials)).await;
+        unfinished.finish();
+        self.emit(&event(LoginEnd::Decided(result.as_ref())));
+        result
+    }
+
+    async fn begin_session(
+        &self,
+        request: &RequestContext,
+        iam: Option<&Iam>,
+        account: Identifier,
+        credentials: &Credentials,
+    ) -> Result<NewSession, GatewayError> {
+        let client = &ClientContext {
+            address: request.client,
+            request_id: request.id.as_str().to_owned(),
+        };
+        let session_id = SessionId::generate(&*self.random)?;
+        let requested_at = self.clock.now();
+        if !self.revocations.has_room(requested_at) {
+            return Err(NotReady::TooManyRevocations.into());
+        }
+        let call = async {
+            // Answered like a wrong password.
+            let iam = iam.ok_or(IamError::Refused(Refusal::InvalidCredentials))?;
+            let authenticated = iam.adapter.authenticate(credentials, client).await?;
+            Ok((iam, authenticated))
+        };
+        let rate = iam.and_then(|iam| iam.rate.as_ref());
+        let limited = self.login_limiter.limit(
+            account,
+            credentials,
+            client.address,
+            iam.is_some(),
+            rate,
+            call,
+        );
+        let (iam, authenticated) = limited.await?;
+        let verified_at = self.clock.now().unix_seconds();
+        let expires_at = expiry(iam, &authenticated, requested_at);
+
+        let upstream = &authenticated.session;
+        let session_token = self
+            .session_tokens
+            .seal(iam, session_id, upstream, requested_at, expires_at)
+            .inspect_err(|_| abandon(iam, upstream))?;
+        let fingerprint = iam
+            .introspection_cache
+            .fingerprint(&session_token, upstream.subject.as_str());
+        let permissions = authenticated.permissions.map(Arc::new);
+        if let Some(permissions) = &permissions {
+            let name = self.session_tokens.name(session_id, requested_at);
+            iam.introspection_cache
+                .publish(&fingerprint, name, requested_at, permissions);
+        }
+        iam.introspection_cache
+            .insert(&fingerprint, requested_at, permissions);
+        Ok(NewSession {
+            sub: iam.sub(upstream.subject.as_str()).into_owned(),
+            session_id,
+            session_token: session_token.into(),
+            verified_at,
+            expires_at,
+        })
+    }
+
+    /// Ends the new session of a login that cannot be recorded in the audit log. If the IAM fails, this
+    /// is finished later.
+    pub async fn withdraw_login(
+        &self,
+        request: &RequestContext,
+        credentials: &Credentials,
+        session: &NewSession,
+    ) {
+        let iam = self.iams.for_login(credentials.email());
+        let account = self.login_limiter.account(credentials.email());
+        self.emit(&Event::Login {
+            request,
+            account: Some((credentials.email(), account)),
+            iam: iam.map(|iam| &iam.name),
+            end: LoginEnd::Withdrawn(session),
+        });
+        let (id, token) = (session.session_id.to_string(), &session.session_token);
+        let mut buffer = Zeroizing::default();
+        let opened = (self.session_tokens).open(&id, token.expose_secret(), &mut buffer);
+        if let Ok(opened) = opened {
+            let _ = self.end_session(&opened).await;
+        }
+    }
+
+    /// Exchanges a session for an access token with the requested scope, as far as the user has the
+    /// permissions.
+    ///
+    /// # Errors
+    ///
+    /// [`GatewayError::InvalidSession`], [`GatewayError::NothingGranted`],
+    /// [`GatewayError::NotReady`] after a start, or a fault.
+    pub async fn exchange(
+        &self,
+        request: &RequestContext,
+        session_id: &str,
+        session_token: &str,
+        scope: Scope<'_>,
+    ) -> Result<Exchanged, GatewayError> {
+        let mut iam = None;
+        let exchanged = self.issue(request, session_id, session_token, scope, &mut iam);
+        let result = exchanged.await;
+        self.emit(&Event::Exchange {
+            request,
+            iam,
+            result: result.as_ref().map(|exchanged| exchanged.source),
+        });
+        result
+    }
+
+    /// `iam_name` becomes the name of the session's IAM, if the pair is that of a session.
+    async fn issue<'g>(
+        &'g self,
+        request: &RequestContext,
+        session_id: &str,
+        session_token: &str,
+        scope: Scope<'_>,
+        iam_name: &mut Option<&'g Arc<str>>,
+    ) -> Result<Exchanged, GatewayError> {
+        self.revocations.refuse_catching_up()?;
+        let arrived = self.clock.now();
+        let mut buffer = Zeroizing::default();
+        let opened = self
+            .session_tokens
+            .open(session_id, session_token, &mut buffer)?;
+        let (iam, session) = (opened.iam, &opened.session);
+        *iam_name = Some(&iam.name);
+        let mut names = opened.names();
+        // Before the expiry is checked, so that both refusals take the same time.
+        let revoked = self.revocations.refuse_revoked(&mut names);
+        if session.has_expired(arrived) {
+            return Err(InvalidSession::Expired.into());
+        }
+        revoked?;
+        let fingerprint = iam
+            .introspection_cache
+            .fingerprint(session_token, &session.sub);
+        let fresh = iam.introspection_cache.fresh(&fingerprint, arrived);
+        let ActiveSession {
+            permissions,
+            source,
+        } = if let Some(permissions) = fresh {
+            ActiveSession::new(permissions, Source::Hit)
+        } else {
+            let introspected = IntrospectionRequest {
+                fingerprint,
+                revocation: opened.revocation(Cause::Inactive),
+                upstream: session.upstream().ok_or(InvalidSession::Malformed)?,
+            };
+            // Exchanges with cached data log nothing here, and a span would cost them 1 %.
+            let span = tracing::error_span!("request", request_id = request.id.as_str());
+            let introspection = iam.introspection_cache.introspect(introspected, arrived);
+            let introspection = introspection.instrument(span);
+            let introspection = introspection.with_context(request.trace.clone());
+            // Boxed: otherwise the future of every exchange would have its size.
+            Box::pin(introspection).await?
+        };
+        // Again: a revocation during the introspection must have an effect.
+        self.revocations.refuse_revoked(&mut names)?;
+        let now = self.clock.now();
+        if session.has_expired(now) {
+            return Err(InvalidSession::Expired.into());
+        }
+        let allowed = iam.policy.allowed_scopes.as_ref();
+        let granted = self.effective(scope).granted(&permissions, allowed);
+        if granted.is_empty() && self.policy.refuse_empty_scope {
+            return Err(GatewayError::NothingGranted);
+        }
+        let grant = Grant {
+            subject: &iam.sub(&session.sub),
+            session_id,
+            scope: &granted,
+            session_expires_at: session.exp,
+        };
+        let token = access_token::issue(
+            &self.keys.signing.key_set(),
+            &self.policy.token,
+            grant,
+            now,
+            &*self.random,
+        )?;
+        Ok(Exchanged {
+            token,
+            scope: granted,
+            source,
+        })
+    }
+
+    /// Ends a session: first at this replica, then at the IAM, then at the other replicas. Access
+    /// tokens that were issued stay valid.
+    ///
+    /// A session that has ended is a success, so that a client which lost the response can repeat the
+    /// request. If the IAM fails, the session is still revoked at every replica, and
+    /// [`UpstreamLogouts`] repeats the call later. Logouts of one session that arrive during the call to
+    /// the IAM share that call and its result. So no client can use up the concurrent logouts with one
+    /// session.
+    ///
+    /// # Errors
+    ///
+    /// [`GatewayError::InvalidSession`] if the pair does not open, otherwise a fault.
+    pub async fn log_out(
+        &self,
+        request: &RequestContext,
+        session_id: &str,
+        session_token: &str,
+    ) -> Result<(), GatewayError> {
+        let mut buffer = Zeroizing::default();
+        let opened = (self.session_tokens).open(session_id, session_token, &mut buffer);
+        let logged_out = opened.as_ref().ok().map(|opened| LoggedOut {
+            session_id: opened.id,
+            sub: opened.iam.sub(&opened.session.sub).into_owned(),
+            iam: Arc::clone(&opened.iam.name),
+        });
+        let event = |result| Event::Logout {
+            request,
+            session: logged_out.as_ref(),
+            result,
+        };
+        let unfinished = self.subscribers.unless_finished(event(None));
+        let result = match opened {
+            Ok(opened) => self.end_session(&opened).await,
+            Err(error) => Err(error),
+        };
+        unfinished.finish();
+        self.emit(&event(Some(result.as_ref().map(|&()| ()))));
+        result
+    }
+
+    async fn end_session(&self, opened: &OpenedSession<'_, '_>) -> Result<(), GatewayError> {
+        let now = self.clock.now();
+        if opened.session.has_expired(now) {
+            return Ok(());
+        }
+        let upstream_logouts = &opened.iam.upstream_logouts;
+        let logged_out = opened.revocation(Cause::LoggedOut);
+        let has_ended_upstream =
+            || self.revocations.cause_of(&mut opened.names()) == Some(Cause::Upstream);
+        self.revocations.record(&logged_out, now);
+        if has_ended_upstream() {
+            upstream_logouts.ended_otherwise(logged_out.name);
+            // This replica may know that from the IAM, which did not inform the others.
+            self.session_revoker.share(logged_out, now).await;
+            return Ok(());
+        }
+        let upstream = opened.session.upstream();
+        let logout = UpstreamLogout {
+            upstream: upstream.ok_or(InvalidSession::Malformed)?,
+            session_id: opened.id,
+            confirmed: opened.revocation(Cause::Upstream),
+            expires_at: opened.session.exp,
+        };
+        let admission = upstream_logouts.calls.join_or_start(
+            logged_out.name,
+            now,
+            // Also one that began long ago: an ended session does not become active again.
+            |_| true,
+            || has_ended_upstream().then_some(()),
+            || {
+                let logouts = Arc::clone(upstream_logouts);
+                let session_revoker = Arc::clone(&self.session_revoker);
+                async move {
+                    let ended = logouts.end(logout).await;
+                    session_revoker.share(logged_out, now).await;
+                    ended
+                }
+            },
+        );
+        match admission {
+            Admission::Done(()) => Ok(()),
+            Admission::Joined(call) | Admission::Started(call) => Ok(call.result().await??),
+        }
+    }
+
+    /// Ends the sessions that a logout token names (OpenID Connect Back-Channel Logout 1.0). IAMs send
+    /// it once or not at all, so only the freshness of cached data is guaranteed.
+    ///
+    /// The only call to the IAM is for its keys, and rare. So an IAM may send the token during a login
+    /// or logout and wait for the response.
+    ///
+    /// # Errors
+    ///
+    /// [`GatewayError::NoLogoutTokens`], [`GatewayError::InvalidLogoutToken`],
+    /// [`GatewayError::NotReady`] if the IAM has sent too many, or a fault. No session has been ended then.
+    pub async fn receive_logout_token(
+        &self,
+        request: &RequestContext,
+        token: &str,
+    ) -> Result<EndedByIam, GatewayError> {
+        let sender = self.iams.for_logout_token(token);
+        let iam = sender.as_ref().ok().map(|(iam, _)| &iam.name);
+        let result = match sender {
+            Ok((iam, tokens)) => self.end_by_logout_token(iam, tokens, token).await,
+            Err(error) => Err(error),
+        };
+        (self.logout_token_limiter).record(request.client, &result, self.clock.now());
+        self.emit(&Event::LogoutToken {
+            request,
+            iam,
+            result: result.as_ref(),
+        });
+        result
+    }
+
+    /// Refuses a logout token unread, if its sender has sent too many invalid ones.
+    ///
+    /// # Errors
+    ///
+    /// [`GatewayError::TooManyLogoutTokens`] with the time to wait.
+    pub fn admit_logout_token(&self, request: &RequestContext) -> Result<(), GatewayError> {
+        let admitted = (self.logout_token_limiter).admit(request.client, self.clock.now());
+        admitted.inspect_err(|error| {
+            self.emit(&Event::LogoutToken {
+                request,
+                iam: None,
+                result: Err(error),
+            });
+        })
+    }
+
+    /// Hands an event to every subscriber.
+    pub fn emit(&self, event: &Event<'_>) {
+        self.subscribers.emit(event);
+    }
+
+    async fn end_by_logout_token(
+        &self,
+        iam: &Iam,
+        tokens: &LogoutTokens,
+        token: &str,
+    ) -> Result<EndedByIam, GatewayError> {
+        let verified = tokens.verify(token).await?;
+        if self.session_revoker.is_used(iam, &verified.jti) {
+            return Err(GatewayError::InvalidLogoutToken(
+                InvalidLogoutToken::Replayed,
+            ));
+        }
+        let now = self.clock.now();
+        if !iam.admit_logout_token(now) || !self.revocations.has_room_for_reports(now) {
+            return Err(NotReady::TooManyRevocations.into());
+        }
+        self.session_revoker
+            .end_by_logout_token(iam, &verified.ended, verified.issued_at);
+        self.session_revoker.mark_used(iam, &verified);
+        tokens.mark_used(&verified);
+        let sub = match &verified.ended {
+            Ended::Session(_) => None,
+            Ended::AllOf(subject) => Some(iam.sub(subject.as_str()).into_owned()),
+        };
+        Ok(EndedByIam {
+            sub,
+            ended: verified.ended,
+        })
+    }
+
+    /// This replica has all revocations of the others again, and receives further ones from now on.
+    /// Some may have been missed, so cached data about sessions from before is not used.
+    pub fn caught_up(&self) {
+        for iam in self.iams.iter() {
+            iam.introspection_cache.invalidate_before(self.clock.now());
+        }
+        self.session_revoker.serve_without_catching_up();
+    }
+
+    /// From now on, cached data is shared with the other replicas. Only the first call has an effect.
+    pub fn share_knowledge(&self, cache: &Arc<dyn SharedCache>) {
+        for iam in self.iams.iter() {
+            let (keys, random) = (Arc::clone(&self.keys), Arc::clone(&self.random));
+            iam.introspection_cache
+                .share_through(Arc::clone(cache), keys, random);
+        }
+    }
+
+    /// Resets the login limits of an account for unknown networks, and for the network of this
+    /// address. Returns the account in the log.
+    pub fn reset_login_limits(&self, email: &str, address: Option<ClientAddress>) -> Identifier {
+        self.login_limiter.clear_failures(email, address)
+    }
+
+    /// The limits of logins.
+    #[must_use]
+    pub const fn login_limiter(&self) -> &LoginRateLimiter {
+        &self.login_limiter
+    }
+
+    /// Records and shares revocations.
+    #[must_use]
+    pub fn session_revoker(&self) -> &SessionRevoker {
+        &self.session_revoker
+    }
+
+    /// The IAMs.
+    #[must_use]
+    pub fn iams(&self) -> &Iams {
+        &self.iams
+    }
+
+    /// Finishes the failed logouts of every IAM periodically. Does not return.
+    pub async fn finish_logouts(self: Arc<Self>) {
+        let running = self.iams.iter();
+        let running = running.map(|iam| Arc::clone(&iam.upstream_logouts).run());
+        join_all(running).await;
+    }
+
+    /// The keys.
+    #[must_use]
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// The settings.
+    #[must_use]
+    pub const fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    /// The requested scope, or the default. The default was parsed when the settings were read.
+    fn effective<'a>(&'a self, requested: Scope<'a>) -> Scope<'a> {
+        if requested.is_empty() {
+            Scope::parse(&self.policy.default_scope).unwrap_or(Scope::EMPTY)
+        } else {
+            requested
+        }
+    }
+}
+
+/// When a session expires, in seconds since 1970.
+fn expiry(iam: &Iam, authenticated: &Authenticated, requested_at: Moment) -> u64 {
+    let max_lifetime = iam.policy.session_max_lifetime;
+    let lifetime = authenticated
+        .expires_in
+        .map_or(max_lifetime, |promised| promised.min(max_lifetime));
+    requested_at.unix_seconds() + lifetime.as_secs()
+}
+
+/// Ends an IAM session whose client gets no session token. The client does not wait for it.
+fn abandon(iam: &Iam, upstream: &UpstreamSession) {
+    let (adapter, upstream) = (Arc::clone(&iam.adapter), upstream.clone());
+    abandoned::end_session(
+        iam.kind,
+        async move { adapter.end_session(&upstream).await },
+    );
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway")
+            .field("iams", &self.iams)
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

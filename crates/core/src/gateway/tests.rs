@@ -1,0 +1,45 @@
+mod coalescing;
+mod exchange;
+mod freshness;
+mod history;
+mod load;
+mod login;
+mod logout;
+mod logout_tokens;
+mod one_failing_account;
+pub(crate) mod recorded;
+mod replicas;
+mod revoked_by_operator;
+mod revoked_during_introspection;
+mod scope;
+pub(crate) mod scripted_iam;
+mod secrets;
+mod session_revoker;
+mod several_iams;
+mod shared_cache;
+mod stale;
+mod steps;
+mod stolen_sealing_key;
+pub(crate) mod test_gateway;
+mod timing;
+mod upstream_logouts;
+
+use std::sync::Arc;
+
+use super::GatewayParts;
+use crate::revocations::{Capacity, Revocations};
+use test_gateway::{TestGateway, gateway_parts, iam_parts};
+
+impl TestGateway {
+    /// Another replica, with this size of its table of revocations.
+    pub(super) fn replica_with_room(&self, room: Capacity) -> Self {
+        let (iam, clock, policy) = (self.iam.clone(), self.clock.clone(), self.policy());
+        let iams = vec![iam_parts(iam.clone(), policy.iam)];
+        let keys = Arc::clone(&self.inner.keys);
+        let parts = GatewayParts {
+            revocations: Revocations::with_capacity(room),
+            ..gateway_parts(iams, &clock, keys, policy.gateway)
+        };
+        Self::from_gateway_parts(iam, clock, parts)
+    }
+}

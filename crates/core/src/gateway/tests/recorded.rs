@@ -1,0 +1,68 @@
+//! A subscriber that keeps what it receives.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use auth_gateway_core::event::{Event, LoginEnd, Subscriber, Subscribers};
+use auth_gateway_core::name::Name as _;
+
+/// Events that no result of an operation shows, in text.
+#[derive(Debug, Default)]
+pub(crate) struct Recorded {
+    texts: Mutex<Vec<String>>,
+    untracked_logins: AtomicU64,
+}
+
+impl Recorded {
+    /// What was received since the last call.
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.texts.lock().unwrap())
+    }
+
+    pub(crate) fn untracked_logins(&self) -> u64 {
+        self.untracked_logins.load(Ordering::Relaxed)
+    }
+
+    /// As the only subscriber.
+    pub(crate) fn subscribed(self: &Arc<Self>) -> Subscribers {
+        let this: Arc<dyn Subscriber> = Arc::<Self>::clone(self);
+        Subscribers::new([this])
+    }
+}
+
+impl Subscriber for Recorded {
+    fn on_event(&self, event: &Event<'_>) {
+        let text = match *event {
+            Event::SlowRate {
+                email,
+                is_known_network,
+            } => format!("slow rate of {email}, known network: {is_known_network}"),
+            Event::UpstreamLogout {
+                iam,
+                session_id,
+                outcome,
+            } => format!("logout of {session_id} at {iam}: {}", outcome.name()),
+            Event::Login {
+                end: LoginEnd::Unknown,
+                ..
+            } => "login without an end".to_owned(),
+            Event::Logout {
+                session,
+                result: None,
+                ..
+            } => format!("logout without an end of {}", session.unwrap().sub),
+            Event::LogoutToken { iam, .. } => format!("logout token of {iam:?}"),
+            Event::Exchange {
+                iam: Some(iam),
+                result: Ok(source),
+                ..
+            } => format!("exchange at {iam}: {}", source.name()),
+            Event::UntrackedLogin => {
+                self.untracked_logins.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            _ => return,
+        };
+        self.texts.lock().unwrap().push(text);
+    }
+}

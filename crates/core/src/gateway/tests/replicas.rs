@@ -1,0 +1,268 @@
+//! Revocations that replicas exchange, independent of the transport.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use iam_adapters::resilient::Operation;
+use iam_adapters::{IamError, Introspection};
+
+use super::scripted_iam::{Reply, ScriptedIam};
+use super::test_gateway::{LIVENESS, MILLISECOND, START, TestGateway, active, policy};
+use crate::Gateway;
+use crate::error::{InvalidSession, NotReady};
+use crate::revocations::{Learned, Revocation};
+use crate::session_revoker::{Delivered, Replicas};
+
+/// Stores the revocations it receives, as Redis does.
+#[derive(Debug, Default)]
+pub(super) struct RecordingReplicas(Mutex<Vec<Revocation>>);
+
+impl Replicas for RecordingReplicas {
+    fn send(&self, revocation: &Revocation, is_unshared: bool) -> Delivered {
+        if is_unshared {
+            self.0.lock().unwrap().push(*revocation);
+        }
+        Box::pin(std::future::ready(()))
+    }
+
+    fn is_pending(&self, _: &Revocation) -> bool {
+        false
+    }
+
+    fn pending(&self) -> usize {
+        0
+    }
+}
+
+impl RecordingReplicas {
+    pub(super) fn of(gateway: &TestGateway) -> Arc<Self> {
+        let replicas = Arc::<Self>::default();
+        gateway
+            .inner
+            .session_revoker()
+            .join(Arc::<Self>::clone(&replicas));
+        measure(
+            gateway,
+            gateway
+                .inner
+                .now()
+                .unix
+                .saturating_sub(Duration::from_secs(START)),
+        );
+        // There are no earlier revocations.
+        gateway.inner.session_revoker().serve_without_catching_up();
+        replicas
+    }
+
+    pub(super) fn sent(&self) -> Vec<Revocation> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// The store responds that its time is this long after the start of the test.
+pub(super) fn measure(gateway: &TestGateway, store: Duration) {
+    let now = gateway.inner.now();
+    let timeline = gateway.inner.session_revoker().timeline();
+    timeline.measured(now, Duration::from_secs(START) + store, now);
+}
+
+#[tokio::test]
+async fn logout_ends_the_session_at_the_other_replica_without_a_call_to_the_iam() {
+    let (here, replicas) = {
+        let gateway = TestGateway::new();
+        let replicas = RecordingReplicas::of(&gateway);
+        (gateway, replicas)
+    };
+    let there = here.replica();
+    let (session, other) = (here.log_in("alice").await, here.log_in("alice").await);
+    there.granted(&session).await.unwrap();
+    here.log_out(&session).await.unwrap();
+    let [sent] = replicas.sent()[..] else {
+        panic!("not exactly one revocation");
+    };
+    assert_eq!(there.inner.session_revoker().learn(&sent), Learned::New);
+    let introspections = there.introspections();
+    let refused = there.granted(&session).await;
+    assert_eq!(refused, Err(InvalidSession::Revoked.into()));
+    assert_eq!(there.introspections(), introspections);
+    assert!(there.granted(&other).await.is_ok());
+}
+
+#[tokio::test]
+async fn logout_is_sent_to_the_replicas_after_the_call_to_the_iam_even_if_that_failed() {
+    let gateway = TestGateway::new();
+    let replicas = RecordingReplicas::of(&gateway);
+    let session = gateway.log_in("alice").await;
+    let mut calls = gateway.iam.hold(Operation::Logout);
+    let logout = {
+        let (gateway, session) = (gateway.clone(), session.clone());
+        tokio::spawn(async move { gateway.log_out(&session).await })
+    };
+    let call = calls.next().await;
+    assert_eq!(replicas.sent(), []);
+    call.reply(Reply::Fault(IamError::Failed("502".to_owned())));
+    logout.await.unwrap().unwrap_err();
+    assert_eq!(replicas.sent().len(), 1);
+}
+
+#[tokio::test]
+async fn ends_reported_by_the_iam_are_sent_to_the_replicas_and_inactive_is_not() {
+    let gateway = TestGateway::new();
+    let replicas = RecordingReplicas::of(&gateway);
+    let session = gateway.log_in("alice").await;
+    gateway.iam.end("secret-1");
+    gateway.clock.advance(LIVENESS);
+    gateway.granted(&session).await.unwrap_err();
+    assert_eq!(replicas.sent(), []);
+    gateway.end_upstream_session("upstream");
+    gateway.end_sessions_of("alice", 0);
+    assert_eq!(replicas.sent().len(), 2);
+}
+
+#[tokio::test]
+async fn logout_of_an_inactive_session_is_sent_to_the_replicas() {
+    let gateway = TestGateway::new();
+    let replicas = RecordingReplicas::of(&gateway);
+    let session = gateway.log_in("alice").await;
+    gateway.iam.end("secret-1");
+    gateway.clock.advance(LIVENESS);
+    gateway.granted(&session).await.unwrap_err();
+    for _ in 0..3 {
+        gateway.log_out(&session).await.unwrap();
+        assert_eq!(replicas.sent().len(), 1);
+        assert_eq!(gateway.iam.calls(Operation::Logout), 1);
+    }
+}
+
+#[tokio::test]
+async fn repeated_logouts_at_all_replicas_send_one_revocation() {
+    let here = TestGateway::new();
+    let there = here.replica();
+    let recorded = [RecordingReplicas::of(&here), RecordingReplicas::of(&there)];
+    let session = here.log_in("alice").await;
+    for _ in 0..3 {
+        here.log_out(&session).await.unwrap();
+    }
+    let [sent] = recorded[0].sent()[..] else {
+        panic!("not exactly one revocation");
+    };
+    there.inner.session_revoker().learn(&sent);
+    for _ in 0..3 {
+        there.log_out(&session).await.unwrap();
+    }
+    assert_eq!(recorded[1].sent(), []);
+}
+
+#[tokio::test]
+async fn later_logout_token_of_a_subject_is_sent_again_and_one_of_the_same_time_is_not() {
+    let gateway = TestGateway::new();
+    let replicas = RecordingReplicas::of(&gateway);
+    for (until, sent) in [(0, 1), (0, 1), (1, 2), (0, 2)] {
+        gateway.end_sessions_of("alice", until);
+        assert_eq!(replicas.sent().len(), sent);
+    }
+}
+
+#[tokio::test]
+async fn revocation_received_during_an_introspection_refuses_the_exchange() {
+    let here = TestGateway::new();
+    let (there, replicas) = (here.replica(), RecordingReplicas::of(&here));
+    let session = here.log_in("alice").await;
+    let mut calls = here.iam.hold(Operation::Introspection);
+    let (exchange, call) = there.exchange_in_flight(&session, &mut calls).await;
+    here.log_out(&session).await.unwrap();
+    for sent in replicas.sent() {
+        there.inner.session_revoker().learn(&sent);
+    }
+    call.reply(active("alice", "read write"));
+    let refused = exchange.await.unwrap().err();
+    assert_eq!(refused, Some(InvalidSession::Revoked.into()));
+}
+
+/// The gap ends during an introspection, whose response may be older than a missed revocation.
+#[tokio::test]
+async fn introspection_started_in_a_gap_is_repeated_after_it() {
+    let (gateway, session) = TestGateway::with_stale_session().await;
+    let mut calls = gateway.iam.hold(Operation::Introspection);
+    let (exchange, first) = gateway.exchange_in_flight(&session, &mut calls).await;
+    gateway.clock.advance(MILLISECOND);
+    gateway.inner.caught_up();
+    gateway.clock.advance(MILLISECOND);
+    first.reply(active("alice", "read"));
+    calls
+        .next()
+        .await
+        .reply(Reply::Introspection(Introspection::Inactive));
+    let refused = exchange.await.unwrap().err();
+    assert_eq!(refused, Some(InvalidSession::Ended.into()));
+}
+
+#[tokio::test]
+async fn after_a_gap_fresh_data_is_introspected_again() {
+    let (gateway, session) = TestGateway::with_session().await;
+    gateway.granted(&session).await.unwrap();
+    assert_eq!(gateway.introspections(), 0);
+    gateway.clock.advance(MILLISECOND);
+    gateway.inner.caught_up();
+    gateway.clock.advance(MILLISECOND);
+    for _ in 0..2 {
+        gateway.granted(&session).await.unwrap();
+        assert_eq!(gateway.introspections(), 1);
+    }
+}
+
+#[tokio::test]
+async fn after_a_gap_stale_data_is_not_used() {
+    let mut policy = policy();
+    policy.iam.freshness.stale_if_error = LIVENESS;
+    let gateway = TestGateway::with(ScriptedIam::default(), policy);
+    let session = gateway.log_in("alice").await;
+    let unreachable = || Reply::Fault(IamError::Unreachable("refused".into()));
+    gateway.clock.advance(LIVENESS);
+    gateway.iam.script(Operation::Introspection, unreachable());
+    gateway.granted(&session).await.unwrap();
+    gateway.inner.caught_up();
+    gateway.iam.script(Operation::Introspection, unreachable());
+    gateway.granted(&session).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn after_a_gap_no_earlier_introspection_is_joined() {
+    let (gateway, session) = TestGateway::with_stale_session().await;
+    let mut calls = gateway.iam.hold(Operation::Introspection);
+    let (early, early_call) = gateway.exchange_in_flight(&session, &mut calls).await;
+    gateway.inner.caught_up();
+    gateway.clock.advance(MILLISECOND);
+    let (late, late_call) = gateway.exchange_in_flight(&session, &mut calls).await;
+    for call in [early_call, late_call] {
+        call.reply(active("alice", "read"));
+    }
+    early.await.unwrap().unwrap();
+    late.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn replica_that_is_catching_up_logs_in_and_out_and_issues_no_token() {
+    for catch_up in [Gateway::caught_up, |gateway: &Gateway| {
+        gateway.session_revoker().serve_without_catching_up();
+    }] {
+        let gateway = TestGateway::new();
+        let before = gateway.log_in("alice").await;
+        let replicas = Arc::<RecordingReplicas>::default();
+        gateway.inner.session_revoker().join(replicas);
+        let [session, ended] = [gateway.log_in("alice").await, gateway.log_in("alice").await];
+        gateway.log_out(&ended).await.unwrap();
+        for session in [&before, &session, &ended] {
+            let refused = gateway.granted(session).await;
+            assert_eq!(refused, Err(NotReady::CatchingUp.into()));
+        }
+        assert_eq!(gateway.introspections(), 0);
+        catch_up(&gateway.inner);
+        gateway.clock.advance(MILLISECOND);
+        for session in [&before, &session] {
+            assert!(gateway.granted(session).await.is_ok());
+        }
+        let refused = gateway.granted(&ended).await;
+        assert_eq!(refused, Err(InvalidSession::Ended.into()));
+    }
+}

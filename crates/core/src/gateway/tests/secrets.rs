@@ -1,0 +1,72 @@
+//! Types with secrets cannot be serialized or formatted by accident.
+
+use std::fmt::{Debug, Display};
+
+use aws_lc_rs::rand::SystemRandom;
+use iam_adapters::{Authenticated, Credentials, UpstreamSession};
+use secrecy::SecretString;
+use serde::Serialize;
+use test_support::LogoutSigner;
+use zeroize::Zeroizing;
+
+use crate::AccessToken;
+use crate::NewSession;
+use crate::keys::{KeyFile, Keys, SigningKey};
+use crate::session::SealingKey;
+use crate::session::{FORMAT, SealedSession, SessionId};
+use crate::upstream_logouts::UpstreamLogout;
+
+/// Does not compile if the type implements the trait, because then `name` is ambiguous.
+macro_rules! never {
+    ($trait:path: $($secret:ty),* $(,)?) => {$(
+        const _: fn() = || {
+            trait Named<Way> {
+                fn name() {}
+            }
+            struct ByTheTrait;
+            impl<T: ?Sized> Named<()> for T {}
+            impl<T: ?Sized + $trait> Named<ByTheTrait> for T {}
+            let _ = <$secret as Named<_>>::name;
+        };
+    )*};
+}
+
+never!(Serialize:
+    SecretString, Zeroizing<Vec<u8>>, Credentials, UpstreamSession, Authenticated, LogoutSigner,
+    SealingKey, SigningKey, KeyFile, Keys, AccessToken, NewSession, SessionId, UpstreamLogout,
+);
+never!(Display:
+    SecretString, Zeroizing<Vec<u8>>, Credentials, UpstreamSession, Authenticated, LogoutSigner,
+    SealingKey, SigningKey, KeyFile, Keys, AccessToken, NewSession, SealedSession<'static>,
+);
+never!(Debug: KeyFile, UpstreamLogout);
+
+#[test]
+fn debug_output_contains_no_secret() {
+    const CANARY: &str = "canary";
+    let id = SessionId::generate(&SystemRandom::new()).unwrap();
+    let new = NewSession {
+        sub: "subject".to_owned(),
+        session_id: id,
+        session_token: CANARY.into(),
+        verified_at: 0,
+        expires_at: 0,
+    };
+    let sealed = SealedSession {
+        v: FORMAT,
+        sid: id.to_string().into(),
+        iam: "sample".into(),
+        iss: "urn:sample".into(),
+        sub: "subject".into(),
+        usid: CANARY.into(),
+        secret: CANARY.into(),
+        iat: 0,
+        exp: 0,
+    };
+    let secret: Vec<u8> = (b'a'..).take(32).collect();
+    let key = SealingKey::new(&secret, "k1", jiff::Timestamp::UNIX_EPOCH).unwrap();
+    let shown = format!("{new:?} {sealed:?} {key:?}");
+    for hidden in [CANARY, &id.to_string(), "abcdefgh", "97, 98", "6162"] {
+        assert!(!shown.contains(hidden), "{hidden}: {shown}");
+    }
+}

@@ -1,0 +1,505 @@
+//! Cached data that replicas share, independent of the store.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use iam_adapters::clock::ManualClock;
+use iam_adapters::resilient::Operation;
+use iam_adapters::{Clock as _, IamError, Introspection};
+use jiff::Timestamp;
+use tokio::sync::Notify;
+
+use super::scripted_iam::{Reply, ScriptedIam};
+use super::test_gateway::{
+    LIVENESS, MILLISECOND, Policies, START, Session, TestGateway, gateway_parts, iam_parts,
+    just_before, policy, without_refresh,
+};
+use crate::error::InvalidSession;
+use crate::identifiers::IdentifierKey;
+use crate::introspection_cache::Source;
+use crate::introspection_cache::shared::{
+    CLOCK_DIFFERENCE, ENTRY_BYTES_MAX, Found, LookUp, SharedCache, Stored,
+};
+use crate::keys::{Algorithm, KeyFile, KeyPurpose, KeySet, Keys, generate};
+use crate::revocations::Name;
+use crate::session::SealingKey;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A store with a clock of its own, to which a test has full access.
+#[derive(Debug)]
+pub(super) struct MemoryCache {
+    clock: Arc<ManualClock>,
+    /// With the time at which they expire.
+    pub(super) entries: Mutex<HashMap<Name, (Vec<u8>, Duration)>>,
+    look_ups: Mutex<Vec<Name>>,
+    counted: Mutex<Vec<LookUp>>,
+    /// If set, each look-up waits for it.
+    hold: Mutex<Option<Arc<Notify>>>,
+}
+
+impl MemoryCache {
+    pub(super) fn join(gateways: &[&TestGateway]) -> Arc<Self> {
+        let cache = Arc::new(Self {
+            clock: Arc::new(ManualClock::at(Duration::from_secs(START))),
+            entries: Mutex::default(),
+            look_ups: Mutex::default(),
+            counted: Mutex::default(),
+            hold: Mutex::default(),
+        });
+        for gateway in gateways {
+            cache.connect(gateway);
+        }
+        cache
+    }
+
+    /// The gateway shares its data from now on.
+    pub(super) fn connect(self: &Arc<Self>, gateway: &TestGateway) {
+        let cache: Arc<dyn SharedCache> = Arc::<Self>::clone(self);
+        gateway.inner.share_knowledge(&cache);
+    }
+
+    fn look_ups(&self) -> usize {
+        self.look_ups.lock().unwrap().len()
+    }
+
+    /// The name of the last look-up.
+    pub(super) fn last_name(&self) -> Name {
+        *self.look_ups.lock().unwrap().last().unwrap()
+    }
+
+    /// The results since the last call.
+    pub(super) fn counted(&self) -> Vec<LookUp> {
+        std::mem::take(&mut self.counted.lock().unwrap())
+    }
+
+    /// The only entry.
+    pub(super) fn only(&self) -> (Name, Vec<u8>) {
+        let entries = self.entries.lock().unwrap();
+        let [(name, (entry, _))] = entries.iter().collect::<Vec<_>>()[..] else {
+            panic!("{} entries", entries.len());
+        };
+        (*name, entry.clone())
+    }
+
+    /// Stores an entry as if it were new.
+    pub(super) fn renew(&self, name: Name, entry: Vec<u8>) {
+        self.put(name, entry, LIVENESS);
+    }
+
+    fn advance(&self, gateways: &[&TestGateway], by: Duration) {
+        self.clock.advance(by);
+        for gateway in gateways {
+            gateway.clock.advance(by);
+        }
+    }
+}
+
+impl SharedCache for MemoryCache {
+    fn get(&self, name: Name) -> Found {
+        self.look_ups.lock().unwrap().push(name);
+        let now = self.clock.now().monotonic;
+        let entry = self.entries.lock().unwrap().get(&name).cloned();
+        let stored = entry.and_then(|(entry, expires_at)| {
+            let remaining = expires_at.checked_sub(now).filter(|left| !left.is_zero())?;
+            Some(Stored { entry, remaining })
+        });
+        if stored.is_none() {
+            self.count(LookUp::Miss);
+        }
+        let hold = self.hold.lock().unwrap().clone();
+        Box::pin(async move {
+            if let Some(hold) = hold {
+                hold.notified().await;
+            }
+            stored
+        })
+    }
+
+    fn put(&self, name: Name, entry: Vec<u8>, lifetime: Duration) {
+        let expires_at = self.clock.now().monotonic + lifetime;
+        self.entries
+            .lock()
+            .unwrap()
+            .insert(name, (entry, expires_at));
+    }
+
+    fn count(&self, result: LookUp) {
+        self.counted.lock().unwrap().push(result);
+    }
+}
+
+/// A replica with these keys and a clock of its own.
+pub(super) fn replica_of(here: &TestGateway, keys: Arc<Keys>, policy: Policies) -> TestGateway {
+    let clock = Arc::new(ManualClock::at(here.inner.now().unix));
+    let iams = vec![iam_parts(here.iam.clone(), policy.iam)];
+    let parts = gateway_parts(iams, &clock, keys, policy.gateway);
+    TestGateway::from_gateway_parts(here.iam.clone(), clock, parts)
+}
+
+/// Two replicas with the same keys, whose clocks agree, and their store.
+pub(super) fn replicas(policy: Policies) -> (TestGateway, TestGateway, Arc<MemoryCache>) {
+    let here = TestGateway::with(ScriptedIam::default(), policy);
+    let keys = Arc::clone(&here.inner.keys);
+    let there = replica_of(&here, keys, here.policy());
+    let cache = MemoryCache::join(&[&here, &there]);
+    (here, there, cache)
+}
+
+async fn source(gateway: &TestGateway, session: &Session) -> Source {
+    gateway.exchange(session, "read").await.unwrap().source
+}
+
+#[tokio::test]
+async fn first_exchange_at_another_replica_after_a_login_does_not_call_the_iam() {
+    let (here, there, cache) = replicas(policy());
+    let session = here.log_in("alice").await;
+    let exchanged = there.exchange(&session, "read write admin").await.unwrap();
+    assert_eq!(
+        (exchanged.source, &*exchanged.scope),
+        (Source::Shared, "read write")
+    );
+    assert_eq!(source(&there, &session).await, Source::Hit);
+    assert_eq!(source(&here, &session).await, Source::Hit);
+    assert_eq!(here.introspections(), 0);
+    // Local data needs no look-up.
+    assert_eq!(cache.counted(), [LookUp::Hit]);
+}
+
+#[tokio::test]
+async fn introspection_at_one_replica_is_used_by_the_others() {
+    let (here, there, cache) = replicas(policy());
+    let session = here.log_in("alice").await;
+    cache.advance(&[&here, &there], LIVENESS);
+    here.iam.permit("alice", "write");
+    assert_eq!(here.granted(&session).await.unwrap(), "write");
+    assert_eq!(here.introspections(), 1);
+    assert_eq!(there.granted(&session).await.unwrap(), "write");
+    assert_eq!(here.introspections(), 1);
+    assert_eq!(cache.counted(), [LookUp::Miss, LookUp::Hit]);
+}
+
+/// The data has one age, wherever it is. So the replicas together introspect as often as one.
+#[tokio::test]
+async fn replicas_together_introspect_once_in_each_freshness() {
+    let (here, there, cache) = replicas(policy());
+    let session = here.log_in("alice").await;
+    let step = SECOND / 4;
+    let freshnesses = 10;
+    for _ in 0..freshnesses * 30 * 4 {
+        cache.advance(&[&here, &there], step);
+        for gateway in [&there, &here] {
+            gateway.granted(&session).await.unwrap();
+        }
+    }
+    let introspections = here.introspections();
+    let at_most = usize::try_from(freshnesses * 11 / 10 + 1).unwrap();
+    assert!((9..=at_most).contains(&introspections), "{introspections}");
+}
+
+#[tokio::test]
+async fn shared_data_is_not_used_beyond_the_freshness_at_any_replica() {
+    for at in [0, 5, 20, 25] {
+        let (here, there, cache) = replicas(policy());
+        let session = here.log_in("alice").await;
+        let at = Duration::from_secs(at);
+        cache.advance(&[&here, &there], at);
+        assert_eq!(source(&there, &session).await, Source::Shared);
+        let fresh = without_refresh(LIVENESS).saturating_sub(CLOCK_DIFFERENCE + MILLISECOND);
+        cache.advance(&[&here, &there], fresh.saturating_sub(at));
+        assert_eq!(source(&there, &session).await, Source::Hit);
+        let limit = LIVENESS.saturating_sub(CLOCK_DIFFERENCE + fresh);
+        cache.advance(&[&here, &there], limit);
+        here.iam.end("secret-1");
+        let refused = there.granted(&session).await;
+        assert_eq!(refused, Err(InvalidSession::Ended.into()));
+    }
+}
+
+#[tokio::test]
+async fn shared_data_honours_the_age_of_permissions() {
+    let mut policy = policy();
+    policy.iam.freshness.permissions = SECOND * 10;
+    let (here, there, cache) = replicas(policy);
+    let session = here.log_in("alice").await;
+    cache.advance(&[&here, &there], (SECOND * 8).saturating_sub(MILLISECOND));
+    assert_eq!(source(&there, &session).await, Source::Shared);
+    let (here, there, cache) = replicas(here.policy());
+    let session = here.log_in("alice").await;
+    cache.advance(&[&here, &there], SECOND * 9);
+    here.iam.permit("alice", "write");
+    assert_eq!(there.granted(&session).await.unwrap(), "write");
+    assert_eq!(here.introspections(), 1);
+}
+
+/// The lifetime in the store does not bound it, because the store renews it.
+#[tokio::test]
+async fn replayed_entry_is_not_used_beyond_the_freshness() {
+    let (here, there, cache) = replicas(policy());
+    let session = here.log_in("alice").await;
+    let (name, entry) = cache.only();
+    here.iam.end("secret-1");
+    cache.advance(
+        &[&here, &there],
+        without_refresh(LIVENESS).saturating_sub(CLOCK_DIFFERENCE + MILLISECOND),
+    );
+    cache.renew(name, entry.clone());
+    assert_eq!(
+        source(&there, &session).await,
+        Source::Shared,
+        "the control"
+    );
+    let (here, there, cache) = replicas(policy());
+    let session = here.log_in("alice").await;
+    let (name, entry) = cache.only();
+    here.iam.end("secret-1");
+    cache.advance(&[&here, &there], LIVENESS.saturating_sub(CLOCK_DIFFERENCE));
+    cache.renew(name, entry);
+    there.granted(&session).await.unwrap_err();
+    assert_eq!(cache.counted(), [LookUp::Stale]);
+}
+
+/// By its clock alone, this replica would use the entry for three seconds more.
+#[tokio::test]
+async fn lifetime_in_the_store_bounds_the_age_if_the_clock_of_the_other_replica_is_ahead() {
+    let (here, there, cache) = replicas(policy());
+    there.set_wall_clock_back(SECOND * 5 + CLOCK_DIFFERENCE);
+    let session = here.log_in("alice").await;
+    // Older than any spread of the freshness allows.
+    cache.advance(
+        &[&here, &there],
+        LIVENESS.saturating_sub(Duration::from_nanos(1)),
+    );
+    here.iam.end("secret-1");
+    there.granted(&session).await.unwrap_err();
+    assert_eq!(cache.counted(), [LookUp::Stale]);
+}
+
+#[tokio::test]
+async fn entry_from_further_in_the_future_than_the_clocks_may_differ_is_not_used() {
+    for (behind, result) in [
+        (CLOCK_DIFFERENCE, LookUp::Hit),
+        (CLOCK_DIFFERENCE + MILLISECOND, LookUp::Invalid),
+        (Duration::from_secs(3_600), LookUp::Invalid),
+    ] {
+        let (here, there, cache) = replicas(policy());
+        there.set_wall_clock_back(behind);
+        let session = here.log_in("alice").await;
+        there.granted(&session).await.unwrap();
+        assert_eq!(cache.counted(), [result]);
+        assert_eq!(here.introspections(), usize::from(result != LookUp::Hit));
+    }
+}
+
+#[tokio::test]
+async fn after_a_gap_shared_data_from_before_is_not_used_and_later_data_is() {
+    let (here, there, cache) = replicas(policy());
+    let early = here.log_in("alice").await;
+    cache.advance(&[&here, &there], SECOND * 2);
+    there.inner.caught_up();
+    cache.advance(&[&here, &there], SECOND * 2);
+    let late = here.log_in("alice").await;
+    assert_eq!(source(&there, &early).await, Source::Miss);
+    assert_eq!(source(&there, &late).await, Source::Shared);
+    assert_eq!(cache.counted(), [LookUp::Stale, LookUp::Hit]);
+}
+
+#[tokio::test]
+async fn session_revoked_during_the_look_up_is_refused() {
+    let (here, there, cache) = replicas(policy());
+    let session = here.log_in("alice").await;
+    let hold = Arc::<Notify>::default();
+    *cache.hold.lock().unwrap() = Some(Arc::clone(&hold));
+    let exchange = there.spawn_exchange(&session);
+    while cache.look_ups() == 0 {
+        tokio::task::yield_now().await;
+    }
+    there.log_out(&session).await.unwrap();
+    hold.notify_one();
+    let refused = exchange.await.unwrap().err();
+    assert_eq!(refused, Some(InvalidSession::Ended.into()));
+    assert_eq!(cache.counted(), [LookUp::Hit]);
+}
+
+#[tokio::test]
+async fn revoked_session_is_refused_without_a_look_up() {
+    let (here, there, cache) = replicas(policy());
+    let session = here.log_in("alice").await;
+    there.log_out(&session).await.unwrap();
+    there.granted(&session).await.unwrap_err();
+    assert_eq!(cache.look_ups(), 0);
+}
+
+#[tokio::test]
+async fn concurrent_exchanges_of_a_session_share_one_look_up() {
+    let (here, there, cache) = replicas(policy());
+    let session = here.log_in("alice").await;
+    let hold = Arc::<Notify>::default();
+    *cache.hold.lock().unwrap() = Some(Arc::clone(&hold));
+    let exchanges: Vec<_> = (0..50).map(|_| there.spawn_exchange(&session)).collect();
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    hold.notify_one();
+    let mut sources = HashMap::<_, usize>::new();
+    for exchange in exchanges {
+        *sources
+            .entry(exchange.await.unwrap().unwrap().source)
+            .or_default() += 1;
+    }
+    assert_eq!(
+        sources,
+        HashMap::from([(Source::Shared, 1), (Source::Coalesced, 49)])
+    );
+    assert_eq!((cache.look_ups(), here.introspections()), (1, 0));
+}
+
+#[tokio::test]
+async fn inactive_session_and_login_without_permissions_are_not_shared() {
+    let iam = ScriptedIam {
+        returns_permissions: false,
+        ..ScriptedIam::default()
+    };
+    let here = TestGateway::with(iam, policy());
+    let cache = MemoryCache::join(&[&here]);
+    let session = here.log_in("alice").await;
+    here.iam.script(
+        Operation::Introspection,
+        Reply::Introspection(Introspection::Inactive),
+    );
+    here.granted(&session).await.unwrap_err();
+    assert!(cache.entries.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn data_that_is_as_old_as_the_freshness_when_it_arrives_is_not_shared() {
+    let (here, _, cache) = replicas(policy());
+    let session = here.log_in("alice").await;
+    cache.advance(&[&here], LIVENESS);
+    cache.entries.lock().unwrap().clear();
+    let mut calls = here.iam.hold(Operation::Introspection);
+    let exchange = here.spawn_exchange(&session);
+    let call = calls.next().await;
+    cache.advance(&[&here], LIVENESS);
+    call.reply(Reply::Model);
+    exchange.await.unwrap().unwrap();
+    assert!(cache.entries.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn entry_expires_in_the_store_when_it_is_as_old_as_the_freshness() {
+    let (here, _, cache) = replicas(policy());
+    let session = here.log_in("alice").await;
+    let expires_at = |cache: &MemoryCache| {
+        let entries = cache.entries.lock().unwrap();
+        entries.values().next().unwrap().1
+    };
+    assert_eq!(expires_at(&cache), LIVENESS);
+    cache.advance(&[&here], LIVENESS);
+    let mut calls = here.iam.hold(Operation::Introspection);
+    let exchange = here.spawn_exchange(&session);
+    let call = calls.next().await;
+    cache.advance(&[&here], SECOND);
+    call.reply(Reply::Model);
+    exchange.await.unwrap().unwrap();
+    assert_eq!(expires_at(&cache), LIVENESS * 2);
+}
+
+#[tokio::test]
+async fn permissions_beyond_the_longest_entry_are_not_shared() {
+    let (here, there, cache) = replicas(policy());
+    let names = |count: usize| {
+        let names = (0..count).map(|number| format!("{number:0>64}"));
+        names.collect::<Vec<_>>().join(" ")
+    };
+    let most = ENTRY_BYTES_MAX / 65;
+    for (count, shared) in [(most - 2, true), (most + 1, false)] {
+        here.iam.permit("alice", &names(count));
+        let session = here.log_in("alice").await;
+        let expected = if shared { Source::Shared } else { Source::Miss };
+        assert_eq!(source(&there, &session).await, expected, "{count}");
+        cache.entries.lock().unwrap().clear();
+    }
+}
+
+#[tokio::test]
+async fn shared_data_is_used_while_the_iam_does_not_respond() {
+    let mut policy = policy();
+    policy.iam.freshness.stale_if_error = LIVENESS;
+    let (here, there, cache) = replicas(policy);
+    let session = here.log_in("alice").await;
+    here.iam
+        .set_outage(Some(IamError::Unreachable("refused".into())));
+    cache.advance(&[&here, &there], just_before(LIVENESS));
+    assert_eq!(source(&there, &session).await, Source::Stale);
+}
+
+fn keys(signing: &[&KeyFile]) -> Arc<Keys> {
+    let secret: Vec<u8> = (0..32).collect();
+    let sealing = SealingKey::new(&secret, "shared", Timestamp::UNIX_EPOCH).unwrap();
+    let signing = signing.iter().map(|file| file.to_signing().unwrap());
+    Arc::new(Keys::new(
+        KeySet::new(signing.collect()).unwrap().into(),
+        KeySet::new(vec![sealing]).unwrap().into(),
+        Arc::new(IdentifierKey::new(b"a key")),
+    ))
+}
+
+fn signing_key(algorithm: Algorithm, first_use: i64) -> KeyFile {
+    let first_use = Timestamp::from_second(first_use).unwrap();
+    generate(KeyPurpose::Signing(algorithm), first_use).unwrap()
+}
+
+#[tokio::test]
+async fn entries_open_with_every_key_of_the_set_and_with_no_other() {
+    let here = TestGateway::new();
+    for algorithm in Algorithm::ALL {
+        let [old, new, other] = [0, 1, 0].map(|first_use| signing_key(algorithm, first_use));
+        let replica = |keys| replica_of(&here, keys, policy());
+        let writer = replica(keys(&[&old]));
+        let (before, after) = (replica(keys(&[&old])), replica(keys(&[&old, &new])));
+        let (removed, unrelated) = (replica(keys(&[&new])), replica(keys(&[&other])));
+        let cache = MemoryCache::join(&[&writer, &before, &after, &removed, &unrelated]);
+        let session = writer.log_in("alice").await;
+        let (name, entry) = cache.only();
+        for (reader, result) in [
+            (&before, LookUp::Hit),
+            (&after, LookUp::Hit),
+            (&removed, LookUp::Miss),
+            (&unrelated, LookUp::Miss),
+        ] {
+            cache.renew(name, entry.clone());
+            reader.granted(&session).await.unwrap();
+            assert_eq!(cache.counted(), [result], "{}", algorithm.name());
+        }
+    }
+}
+
+#[tokio::test]
+async fn entries_in_the_store_reveal_no_session_no_user_and_no_permission() {
+    let (here, there, cache) = replicas(policy());
+    let session = here.log_in("alice").await;
+    there.granted(&session).await.unwrap();
+    let (name, entry) = cache.only();
+    let seen = [&name.as_bytes()[..], &entry].concat();
+    let seen = String::from_utf8_lossy(&seen);
+    for secret in [
+        &*session.id,
+        &*session.token,
+        "alice",
+        "read",
+        "upstream",
+        "secret",
+    ] {
+        assert!(!seen.contains(secret), "{seen}");
+    }
+    // Nor does it see that two entries are equal.
+    cache.entries.lock().unwrap().clear();
+    cache.advance(&[&here], LIVENESS);
+    here.granted(&session).await.unwrap();
+    let (same_name, other_entry) = cache.only();
+    assert_eq!(name, same_name);
+    assert_eq!(entry.len(), other_entry.len());
+    assert_ne!(entry, other_entry);
+}

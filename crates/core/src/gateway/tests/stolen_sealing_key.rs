@@ -1,0 +1,219 @@
+//! An attacker with a sealing key who can also read and write the shared store gets no access token.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::rand::SystemRandom;
+
+use super::shared_cache::{MemoryCache, replicas};
+use super::test_gateway::{LIVENESS, Session, TestGateway, policy};
+use crate::error::InvalidSession;
+use crate::introspection_cache::Fingerprint;
+use crate::introspection_cache::Source;
+use crate::introspection_cache::shared::{
+    ENTRY_BYTES_MAX, EntryContent, EntryKey, LookUp, SALT_LEN, SharedCache as _, seal,
+};
+use crate::keys::Key as _;
+use crate::session::{self, FORMAT, SealedSession, SessionId};
+
+/// What the attacker has: the sealing key and the store.
+struct Attacker<'a> {
+    victim: &'a TestGateway,
+    cache: Arc<MemoryCache>,
+}
+
+impl Attacker<'_> {
+    /// A session of Alice that does not exist at the IAM.
+    fn forge_session(&self) -> Session {
+        let id = SessionId::generate(&SystemRandom::new())
+            .unwrap()
+            .to_string();
+        let now = self.victim.inner.now();
+        let session = SealedSession {
+            v: FORMAT,
+            sid: id.clone().into(),
+            iam: "scripted".into(),
+            iss: "https://iam.test/realm".into(),
+            sub: "alice".into(),
+            usid: "upstream-1".into(),
+            secret: "forged".into(),
+            iat: now.unix_seconds() * 1_000,
+            exp: now.unix_seconds() + 3_600,
+        };
+        let keys = self.victim.inner.keys.sealing.key_set();
+        let token = session::seal(&keys, &session, now, &SystemRandom::new()).unwrap();
+        Session {
+            id,
+            token,
+            verified_at: now.unix_seconds(),
+            expires_at: session.exp,
+        }
+    }
+
+    fn fingerprint(&self, session: &Session) -> Fingerprint {
+        let cache = &self.victim.iam().introspection_cache;
+        cache.fingerprint(&session.token, "alice")
+    }
+
+    /// Stores an entry for a new forged session, and tries to get a token for it.
+    async fn try_with(&self, what: &str, entry: impl FnOnce(&Session) -> Vec<u8>) {
+        let session = self.forge_session();
+        let keys = self.victim.inner.keys.sealing.key_set();
+        let [key] = keys.iter().collect::<Vec<_>>()[..] else {
+            panic!("one sealing key");
+        };
+        let name = key
+            .revocations()
+            .session(SessionId::parse(&session.id).unwrap());
+        self.cache.put(name, entry(&session), LIVENESS);
+        let looked_up = self.cache.counted().len();
+        assert_eq!(looked_up, 0, "{what}");
+        let refused = self.victim.granted(&session).await;
+        assert_eq!(refused, Err(InvalidSession::Ended.into()), "{what}");
+        assert_eq!(self.cache.last_name(), name, "{what}");
+        let [result] = self.cache.counted()[..] else {
+            panic!("{what}: not one look-up");
+        };
+        assert!(
+            matches!(result, LookUp::Invalid | LookUp::Miss),
+            "{what}: {result:?}"
+        );
+    }
+}
+
+/// An entry as a replica makes it, with another key.
+fn sealed_with(secret: &[u8], kid: &str, of: &Fingerprint, requested_at: Duration) -> Vec<u8> {
+    let permissions = ["read"].map(|name| iam_adapters::Permission::parse(name).unwrap());
+    let permissions = permissions.into_iter().collect();
+    let content = EntryContent::encode(requested_at, LIVENESS, &permissions);
+    let key = EntryKey::derive(secret).unwrap();
+    seal(&key, kid, [7; SALT_LEN], of, content).unwrap()
+}
+
+#[tokio::test]
+async fn attacker_with_a_sealing_key_and_the_store_gets_no_token() {
+    let (here, there, cache) = replicas(policy());
+    here.iam.end("forged");
+    let attacker = Attacker {
+        victim: &there,
+        cache: Arc::clone(&cache),
+    };
+    let alice = here.log_in("alice").await;
+    let (true_name, true_entry) = cache.only();
+    assert_eq!(
+        there.exchange(&alice, "read").await.unwrap().source,
+        Source::Shared,
+        "the control"
+    );
+    cache.counted();
+
+    attacker
+        .try_with("an entry of another session", |_| true_entry.clone())
+        .await;
+    let sealing_secret: Vec<u8> = (0..32).collect();
+    let signing = there.inner.keys.signing.key_set();
+    let signing_kid = signing.iter().next().unwrap().kid().to_owned();
+    drop(signing);
+    let now = there.inner.now().unix;
+    for kid in [&*signing_kid, "shared", "", "unknown"] {
+        for secret in [&*sealing_secret, b"", b"another secret"] {
+            for at in [
+                now,
+                now + Duration::from_secs(1),
+                now + LIVENESS,
+                Duration::MAX,
+            ] {
+                attacker
+                    .try_with("a key of the attacker", |session| {
+                        sealed_with(secret, kid, &attacker.fingerprint(session), at)
+                    })
+                    .await;
+            }
+        }
+    }
+    for length in (0..true_entry.len()).step_by(7) {
+        let cut = true_entry[..length].to_vec();
+        attacker.try_with("a part of an entry", |_| cut).await;
+    }
+    for at in 0..true_entry.len() {
+        let mut changed = true_entry.clone();
+        changed[at] ^= 1;
+        attacker.try_with("a changed entry", |_| changed).await;
+    }
+    for length in [
+        1,
+        100,
+        ENTRY_BYTES_MAX,
+        ENTRY_BYTES_MAX + 1,
+        10 * ENTRY_BYTES_MAX,
+    ] {
+        for byte in [0, 1, u8::MAX] {
+            attacker.try_with("any bytes", |_| vec![byte; length]).await;
+        }
+    }
+
+    // The session of another user, who still has access, under the name of a forged one.
+    let bob = here.log_in("bob").await;
+    cache.entries.lock().unwrap().remove(&true_name);
+    there.granted(&bob).await.unwrap();
+    cache.counted();
+    let entry_of_bob = cache.entries.lock().unwrap()[&cache.last_name()].0.clone();
+    attacker
+        .try_with("an entry of another user", |_| entry_of_bob)
+        .await;
+}
+
+/// Each bit of an entry, and each part of it, for its own session.
+#[tokio::test]
+async fn changed_entry_of_a_live_session_is_not_used() {
+    let (here, _, cache) = replicas(policy());
+    let session = here.log_in("alice").await;
+    let (name, entry) = cache.only();
+    let reader = || {
+        let keys = Arc::clone(&here.inner.keys);
+        super::shared_cache::replica_of(&here, keys, policy())
+    };
+    let attempts = (0..entry.len() * 8).map(|bit| {
+        let mut changed = entry.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        changed
+    });
+    let cuts = (0..entry.len()).map(|length| entry[..length].to_vec());
+    let longer = [entry.iter().copied().chain([0]).collect()];
+    let there = reader();
+    cache.connect(&there);
+    for changed in attempts.chain(cuts).chain(longer) {
+        cache.renew(name, changed);
+        let source = there.exchange(&session, "read").await.unwrap().source;
+        assert_eq!(source, Source::Miss);
+        let [LookUp::Invalid | LookUp::Miss] = cache.counted()[..] else {
+            panic!("the entry was used");
+        };
+        // The next attempt must look it up again.
+        there.clock.advance(Duration::from_millis(1));
+        there.inner.caught_up();
+        there.clock.advance(Duration::from_millis(1));
+    }
+    let there = reader();
+    cache.connect(&there);
+    cache.renew(name, entry);
+    let source = there.exchange(&session, "read").await.unwrap().source;
+    assert_eq!(source, Source::Shared, "the control");
+}
+
+/// Two sessions of one user: one has ended at the IAM, the other is active.
+#[tokio::test]
+async fn entry_of_another_session_of_the_same_user_is_not_used() {
+    let (here, there, cache) = replicas(policy());
+    let ended = here.log_in("alice").await;
+    let (name_of_ended, _) = cache.only();
+    cache.entries.lock().unwrap().clear();
+    here.iam.end("secret-1");
+    let active = here.log_in("alice").await;
+    let (_, entry_of_active) = cache.only();
+    cache.renew(name_of_ended, entry_of_active);
+    there.granted(&ended).await.unwrap_err();
+    assert_eq!(cache.counted(), [LookUp::Invalid]);
+    there.granted(&active).await.unwrap();
+    assert_eq!(cache.counted(), [LookUp::Hit], "the control");
+}

@@ -1,0 +1,293 @@
+//! The IAMs of a gateway, and which of them serves a login, a session or a logout token.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use iam_adapters::logout_token::{self, InvalidLogoutToken};
+use iam_adapters::{AllowedScopes, Clock, IamAdapter, LogoutTokens, Moment};
+
+use super::account::normalized_domain;
+use super::error::GatewayError;
+use super::event::Subscribers;
+use super::introspection_cache::{CacheUsage, Caches, Freshness, IntrospectionCache};
+use super::login_limiter::Rate;
+use super::revocations::Revocations;
+use super::upstream_logouts::UpstreamLogouts;
+use crate::random::Random;
+
+/// Logout tokens of one IAM in a second: more are not kept to recognise a replay.
+const LOGOUT_TOKENS_PER_SECOND: NonZeroU32 = NonZeroU32::MIN.saturating_add(179);
+
+/// The settings of one IAM, beside those of its adapter.
+#[derive(Debug, Clone)]
+pub struct IamPolicy {
+    /// Logins with an address of one of these domains go to this IAM. In ASCII lower case.
+    pub domains: Vec<String>,
+    /// Whether logins with an address of a domain that no IAM has go to this IAM.
+    pub is_default: bool,
+    /// Whether sessions can begin. Otherwise the IAM serves only the sessions that exist.
+    pub allows_logins: bool,
+    /// What precedes the IAM's subject in `sub`, which is unique only within one IAM.
+    pub subject_prefix: String,
+    /// The most that users of this IAM can get, whatever it grants; `None`: no bound.
+    pub allowed_scopes: Option<AllowedScopes>,
+    /// How old cached data may be.
+    pub freshness: Freshness,
+    /// The longest lifetime of a session. That of the IAM may be shorter.
+    pub session_max_lifetime: Duration,
+    /// Logins that reach the IAM from this replica in a second; `None`: no bound.
+    pub logins_per_second: Option<NonZeroU32>,
+}
+
+/// One IAM, before it is part of a gateway.
+#[derive(Debug, Clone)]
+pub struct IamParts {
+    /// The name in the configuration.
+    pub name: Arc<str>,
+    /// The adapter, with deadlines, limits and circuit breakers.
+    pub adapter: Arc<dyn IamAdapter>,
+    /// The settings.
+    pub policy: IamPolicy,
+}
+
+/// One IAM of a gateway, with all that the gateway stores about it.
+pub struct Iam {
+    pub(super) name: Arc<str>,
+    // The adapter's name and the IAM's issuer do not change.
+    pub(super) kind: &'static str,
+    pub(super) issuer: Box<str>,
+    pub(super) adapter: Arc<dyn IamAdapter>,
+    pub(super) policy: IamPolicy,
+    pub(super) introspection_cache: Arc<IntrospectionCache>,
+    pub(super) upstream_logouts: Arc<UpstreamLogouts>,
+    /// `None`: no bound.
+    pub(super) rate: Option<Rate>,
+    /// `None`: the IAM sends no logout tokens.
+    logout_tokens: Option<LogoutTokens>,
+    /// Of its logout tokens: for a second, and for the lifetime of their revocations.
+    logout_token_rates: [Rate; 2],
+}
+
+impl Iam {
+    /// The name in the configuration.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The adapter, with deadlines, limits and circuit breakers.
+    #[must_use]
+    pub const fn adapter(&self) -> &Arc<dyn IamAdapter> {
+        &self.adapter
+    }
+
+    /// The settings.
+    #[must_use]
+    pub const fn policy(&self) -> &IamPolicy {
+        &self.policy
+    }
+
+    /// Ends sessions at the IAM, and finishes failed logouts.
+    #[must_use]
+    pub const fn upstream_logouts(&self) -> &Arc<UpstreamLogouts> {
+        &self.upstream_logouts
+    }
+
+    /// The `sub` of the IAM's subject.
+    pub(super) fn sub<'s>(&self, subject: &'s str) -> Cow<'s, str> {
+        match &*self.policy.subject_prefix {
+            "" => Cow::Borrowed(subject),
+            prefix => Cow::Owned([prefix, subject].concat()),
+        }
+    }
+
+    /// The IAM's subject of a `sub`, if it can be one of this IAM.
+    pub(super) fn subject_of<'s>(&self, sub: &'s str) -> Option<&'s str> {
+        let subject = sub.strip_prefix(&*self.policy.subject_prefix)?;
+        (!subject.is_empty()).then_some(subject)
+    }
+
+    /// Whether the IAM may end sessions by one more logout token. Counts it.
+    pub(super) fn admit_logout_token(&self, now: Moment) -> bool {
+        let mut rates = self.logout_token_rates.iter();
+        rates.all(|rate| rate.admits(now.monotonic))
+    }
+
+    fn has_domain(&self, domain: &str) -> bool {
+        let mut domains = self.policy.domains.iter();
+        domains.any(|own| own.eq_ignore_ascii_case(domain))
+    }
+}
+
+impl fmt::Debug for Iams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl fmt::Debug for Iam {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Iam")
+            .field("name", &self.name)
+            .field("adapter", &self.adapter)
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What all IAMs of a gateway use.
+pub(super) struct Common<'c> {
+    pub(super) clock: &'c Arc<dyn Clock>,
+    pub(super) random: &'c Arc<dyn Random>,
+    pub(super) revocations: &'c Arc<Revocations>,
+    pub(super) subscribers: &'c Subscribers,
+    /// The bound of the caches, in bytes.
+    pub(super) cache_bytes: u64,
+}
+
+/// All IAMs of a gateway. Two of them never have the same issuer.
+pub struct Iams {
+    all: Box<[Iam]>,
+    caches: Caches,
+}
+
+impl Iams {
+    pub(super) fn new(parts: Vec<IamParts>, common: &Common<'_>) -> Self {
+        let freshness: Vec<_> = parts.iter().map(|iam| iam.policy.freshness).collect();
+        let caches = Caches::new(common.cache_bytes, &freshness);
+        // All IAMs together have a quarter at once, and another one until the first has expired.
+        let share = common.revocations.capacity() / 4 / parts.len().max(1);
+        let share = u32::try_from(share).unwrap_or(u32::MAX);
+        let share = NonZeroU32::new(share).unwrap_or(NonZeroU32::MIN);
+        let iams = parts.into_iter().map(|parts| {
+            let IamParts {
+                name,
+                adapter,
+                policy,
+            } = parts;
+            let (clock, revocations) = (common.clock, common.revocations);
+            let cache = IntrospectionCache::new(
+                Arc::clone(&adapter),
+                Arc::clone(clock),
+                Arc::clone(revocations),
+                policy.freshness,
+                caches.clone(),
+            );
+            let upstream_logouts = UpstreamLogouts::new(
+                Arc::clone(&name),
+                Arc::clone(&adapter),
+                Arc::clone(clock),
+                Arc::clone(common.random),
+                Arc::clone(revocations),
+                common.subscribers.clone(),
+            );
+            Iam {
+                name,
+                kind: adapter.name(),
+                issuer: adapter.issuer().into(),
+                introspection_cache: Arc::new(cache),
+                upstream_logouts: Arc::new(upstream_logouts),
+                rate: policy.logins_per_second.map(Rate::new),
+                logout_tokens: LogoutTokens::of(Arc::clone(&adapter), Arc::clone(clock)),
+                logout_token_rates: [
+                    Rate::new(LOGOUT_TOKENS_PER_SECOND),
+                    Rate::within(share, policy.session_max_lifetime),
+                ],
+                adapter,
+                policy,
+            }
+        });
+        Self {
+            all: iams.collect(),
+            caches,
+        }
+    }
+
+    /// How full the caches are, which all IAMs share.
+    #[must_use]
+    pub fn cache_usage(&self) -> [CacheUsage; 2] {
+        self.caches.usage()
+    }
+
+    /// All IAMs.
+    pub fn iter(&self) -> impl Iterator<Item = &Iam> {
+        self.all.iter()
+    }
+
+    /// The IAM, if there is one.
+    #[must_use]
+    pub fn only(&self) -> Option<&Iam> {
+        match &*self.all {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
+    /// The name of the IAM to which an event is attributed: this one, or that of the only IAM, also for
+    /// an event before the choice of an IAM.
+    #[must_use]
+    pub fn attributed<'n>(&'n self, chosen: Option<&'n str>) -> Option<&'n str> {
+        chosen.or_else(|| self.only().map(Iam::name))
+    }
+
+    /// The one IAM for a login with this e-mail address; `None`: the login is refused. No other IAM
+    /// receives the password, so the default IAM does not serve other spellings of the domains of others.
+    #[must_use]
+    pub fn for_login(&self, email: &str) -> Option<&Iam> {
+        let (_, domain) = email.rsplit_once('@')?;
+        let named = || self.iter().filter(|iam| iam.has_domain(domain));
+        let default = || {
+            let normalized = normalized_domain(domain);
+            let mut others = self.iter().filter(|iam| !iam.policy.is_default);
+            let is_of_another = others.any(|iam| {
+                let mut domains = iam.policy.domains.iter();
+                domains.any(|own| normalized_domain(own) == normalized)
+            });
+            let mut iams = self.iter().filter(|_| !is_of_another);
+            iams.find(|iam| iam.policy.is_default)
+        };
+        named()
+            .find(|iam| iam.policy.allows_logins)
+            .or_else(|| named().next())
+            .or_else(default)
+            .filter(|iam| iam.policy.allows_logins)
+    }
+
+    /// The IAM of a session, by the adapter and the issuer that its token contains.
+    pub(super) fn for_session(&self, kind: &str, issuer: &str) -> Option<&Iam> {
+        self.iter()
+            .find(|iam| *iam.issuer == *issuer && iam.kind == kind)
+    }
+
+    /// What verifies a logout token, and the IAM that it may come from.
+    ///
+    /// # Errors
+    ///
+    /// [`GatewayError::NoLogoutTokens`] or [`GatewayError::InvalidLogoutToken`].
+    pub(super) fn for_logout_token(
+        &self,
+        token: &str,
+    ) -> Result<(&Iam, &LogoutTokens), GatewayError> {
+        let senders = || {
+            self.iter()
+                .filter_map(|iam| Some((iam, iam.logout_tokens.as_ref()?)))
+        };
+        if senders().next().is_none() {
+            return Err(GatewayError::NoLogoutTokens);
+        }
+        let issuer = logout_token::unverified_issuer(token);
+        let issuer = issuer.map_err(GatewayError::InvalidLogoutToken)?;
+        senders()
+            .find(|(iam, _)| *iam.issuer == *issuer)
+            .ok_or(GatewayError::InvalidLogoutToken(InvalidLogoutToken::Issuer))
+    }
+
+    /// The rates of the IAMs that allow logins.
+    pub(super) fn rates(&self) -> impl Iterator<Item = Option<&Rate>> {
+        let open = self.iter().filter(|iam| iam.policy.allows_logins);
+        open.map(|iam| iam.rate.as_ref())
+    }
+}

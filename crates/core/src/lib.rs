@@ -1,0 +1,34 @@
+//! Login, exchange and logout, with several IAMs and one set of keys. Independent of HTTP, of the
+//! IAM's protocol and of Redis.
+
+mod access_token;
+pub mod account;
+mod base64url;
+pub mod entry_key;
+pub mod error;
+pub mod event;
+mod gateway;
+pub mod iams;
+pub mod identifiers;
+pub mod introspection_cache;
+pub mod keys;
+pub mod login_limiter;
+mod logout_token_limiter;
+pub mod name;
+mod random;
+pub mod request;
+pub mod revocations;
+pub mod session;
+pub mod session_revoker;
+mod single_flight;
+pub mod timeline;
+pub mod upstream_logouts;
+
+pub use access_token::{AccessToken, Exchanged, TokenPolicy};
+pub use gateway::{EndedByIam, Gateway, GatewayParts, LoggedOut, Policy};
+pub use random::Random;
+pub use session::NewSession;
+
+// The fixtures of the unit tests are also modules of tests in other crates.
+#[cfg(test)]
+extern crate self as auth_gateway_core;

@@ -1,0 +1,247 @@
+//! One login attempt, from before the IAM is called until it has responded.
+
+use std::future::Future;
+
+use iam_adapters::{ClientAddress, Credentials, IamError, Refusal};
+
+use super::counts::{Counts, Quota, Row, Settlement};
+use super::{Limit, LoginChange, LoginRateLimiter, Rate, SESSIONS, too_many};
+use crate::error::GatewayError;
+use crate::event::Event;
+use crate::identifiers::Identifier;
+
+#[derive(Debug, Clone, Copy)]
+enum Outcome {
+    Success,
+    Refused,
+    /// A fault that the IAM may have for this account alone: it counts against the address.
+    Failed,
+    /// The IAM was not called, or did not decide.
+    NotCounted,
+    /// The caller did not wait for the response, so it may be any of these.
+    Abandoned,
+}
+
+/// What an attempt is counted as.
+#[derive(Debug, Clone, Copy)]
+enum CountedAs {
+    FailuresOfAddress,
+    Failures,
+    FailuresInARow,
+    Sessions,
+}
+
+impl CountedAs {
+    /// How the attempt is counted in the end. If the response is unknown, the worst is assumed.
+    const fn settlement(self, outcome: Outcome) -> Settlement {
+        match (self, outcome) {
+            (_, Outcome::NotCounted)
+            | (Self::FailuresOfAddress | Self::Failures, Outcome::Success)
+            | (Self::Failures | Self::FailuresInARow | Self::Sessions, Outcome::Failed)
+            | (Self::Sessions, Outcome::Refused) => Settlement::Release,
+            (_, Outcome::Abandoned)
+            | (Self::Sessions, Outcome::Success)
+            | (Self::FailuresOfAddress, Outcome::Refused | Outcome::Failed)
+            | (Self::Failures | Self::FailuresInARow, Outcome::Refused) => Settlement::Count,
+            (Self::FailuresInARow, Outcome::Success) => Settlement::Reset,
+        }
+    }
+}
+
+/// The count of an attempt in one of the tables.
+struct Reservation<'a> {
+    of: CountedAs,
+    counts: &'a Counts,
+    key: u64,
+    quota: Quota,
+}
+
+/// An attempt in progress, and the tables in which it is counted.
+struct Attempt<'a> {
+    login_limiter: &'a LoginRateLimiter,
+    email: &'a str,
+    reservations: Vec<Reservation<'a>>,
+    pair: Option<u64>,
+    is_known_network: bool,
+    /// The account, or the pair if its network is known.
+    of: u64,
+    /// The hashes of the client's network and of the one around it; 0: none.
+    networks: [u64; 2],
+    is_guess: bool,
+    outcome: Outcome,
+}
+
+impl LoginRateLimiter {
+    /// Calls the IAM, which has this rate, if the limits allow an attempt, and counts the result. An empty
+    /// password is refused and counted without a call to the IAM. It is not a guess, so it does not count
+    /// as a failure in a row; nor does an attempt that does not reach an IAM. Otherwise such attempts, which
+    /// no rate of an IAM bounds, could fill the table of rows. A fault that may be of this account counts
+    /// against the address. If the caller does not wait for the response, the attempt counts as a failure
+    /// and as a session: the IAM may have received it.
+    ///
+    /// # Errors
+    ///
+    /// [`GatewayError::TooManyLogins`] if the IAM was not called, [`GatewayError::Refused`], or a
+    /// fault.
+    pub async fn limit<T>(
+        &self,
+        account: Identifier,
+        credentials: &Credentials,
+        address: Option<ClientAddress>,
+        reaches_iam: bool,
+        rate: Option<&Rate>,
+        call: impl Future<Output = Result<T, IamError>>,
+    ) -> Result<T, GatewayError> {
+        // No IAM receives an empty password.
+        let is_guess = reaches_iam && !credentials.has_empty_password();
+        let mut attempt = self.begin(account, credentials.email(), address, is_guess, rate)?;
+        let result = if credentials.has_empty_password() {
+            Err(IamError::Refused(Refusal::InvalidCredentials))
+        } else {
+            call.await
+        };
+        attempt.outcome = match &result {
+            Ok(_) => Outcome::Success,
+            Err(IamError::Refused(_) | IamError::PossibleRefusal(_)) => Outcome::Refused,
+            Err(
+                IamError::TimedOut(_)
+                | IamError::Failed(_)
+                | IamError::Unreadable(_)
+                | IamError::UnreadableSession(_),
+            ) if self.counts_fault(account, address) => Outcome::Failed,
+            Err(_) => Outcome::NotCounted,
+        };
+        Ok(result?)
+    }
+
+    fn begin<'a>(
+        &'a self,
+        account: Identifier,
+        email: &'a str,
+        address: Option<ClientAddress>,
+        is_guess: bool,
+        rate: Option<&Rate>,
+    ) -> Result<Attempt<'a>, GatewayError> {
+        let now = self.now();
+        let pair = address.map(|address| self.pair(account, address));
+        let known_pair = pair.filter(|pair| self.known_networks.contains(*pair, now));
+        let mut attempt = Attempt {
+            login_limiter: self,
+            email,
+            reservations: Vec::new(),
+            pair,
+            is_known_network: known_pair.is_some(),
+            of: known_pair.unwrap_or(account.index()),
+            networks: [0; 2],
+            is_guess,
+            // An attempt that a limit refuses is not counted.
+            outcome: Outcome::NotCounted,
+        };
+        let networks = self.networks(address);
+        let mut of_account = CountedAs::Failures;
+        for ((network, quota), place) in networks.zip(0..) {
+            let key = self.network(network);
+            let reservation = attempt.reserve(
+                CountedAs::FailuresOfAddress,
+                &self.addresses,
+                key,
+                quota,
+                now,
+            );
+            match (reservation, attempt.networks.get_mut(place)) {
+                (Ok(()), Some(hash)) => *hash = key,
+                (Err(wait), _) if !self.has_own_limit(known_pair) => {
+                    return Err(too_many(Limit::Address, wait));
+                }
+                // The limit of the pair replaces that of the address, also for faults.
+                _ => of_account = CountedAs::FailuresOfAddress,
+            }
+        }
+        let of = attempt.of;
+        if let Some(quota) = self.account {
+            let reservation = attempt.reserve(of_account, &self.accounts, of, quota, now);
+            reservation.map_err(|wait| too_many(Limit::Account, wait))?;
+        }
+        if attempt.is_guess {
+            if let Some(quota) = self.slow {
+                let reservation =
+                    attempt.reserve(CountedAs::FailuresInARow, &self.rows, of, quota, now);
+                reservation.map_err(|wait| too_many(Limit::AccountSlow, wait))?;
+            }
+            if let Some(quota) = self.sessions {
+                let key = self.index(SESSIONS, &[&account.index().to_be_bytes()]);
+                let reservation =
+                    attempt.reserve(CountedAs::Sessions, &self.accounts, key, quota, now);
+                reservation.map_err(|wait| too_many(Limit::AccountSessions, wait))?;
+            }
+            if let Some(rate) = rate {
+                let taken = rate.take(now, || self.may_use_reserve(known_pair, now));
+                taken.map_err(|wait| too_many(Limit::Replica, wait))?;
+            }
+        }
+        attempt.outcome = Outcome::Abandoned;
+        Ok(attempt)
+    }
+}
+
+impl<'a> Attempt<'a> {
+    fn reserve(
+        &mut self,
+        of: CountedAs,
+        counts: &'a Counts,
+        key: u64,
+        quota: Quota,
+        now: u64,
+    ) -> Result<(), u64> {
+        if counts.take(key, quota, now)?.is_tracked() {
+            self.reservations.push(Reservation {
+                of,
+                counts,
+                key,
+                quota,
+            });
+        } else {
+            self.login_limiter.emit_untracked();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        let (login_limiter, of) = (self.login_limiter, self.of);
+        let now = login_limiter.now();
+        let mut ends_row = false;
+        for reservation in self.reservations.drain(..) {
+            let Reservation { key, quota, .. } = reservation;
+            let settlement = reservation.of.settlement(self.outcome);
+            let row = reservation.counts.settle(key, quota, now, settlement);
+            ends_row |= row == Row::Ended;
+            if row == Row::ReachedBound {
+                login_limiter.subscribers.emit(&Event::SlowRate {
+                    email: self.email,
+                    is_known_network: self.is_known_network,
+                });
+            }
+        }
+        match self.outcome {
+            Outcome::Success => {
+                if ends_row {
+                    login_limiter.share(LoginChange::Succeeded { of });
+                }
+                if let Some(pair) = self.pair
+                    && login_limiter.known_networks.insert(pair, now)
+                {
+                    login_limiter.share(LoginChange::Known { pair });
+                }
+            }
+            Outcome::Refused | Outcome::Abandoned => login_limiter.share(LoginChange::Failed {
+                of,
+                networks: self.networks,
+                in_a_row: self.is_guess,
+            }),
+            // Each replica counts faults for itself, like its circuit breakers.
+            Outcome::Failed | Outcome::NotCounted => {}
+        }
+    }
+}

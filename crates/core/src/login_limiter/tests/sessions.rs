@@ -1,0 +1,119 @@
+//! The limit of new sessions of an account.
+
+use super::*;
+
+const ALICE: &str = "alice@example.test";
+
+/// The limits with Keycloak.
+fn limiter() -> TestLimiter {
+    TestLimiter::without_rate(Limits {
+        account_sessions: Bound {
+            most: 20,
+            window: Duration::from_secs(60),
+        },
+        ..login_limits()
+    })
+}
+
+#[test]
+fn account_begins_twenty_sessions_and_then_one_in_three_seconds_from_all_networks() {
+    let mut limiter = limiter();
+    for number in 0..20 {
+        assert_eq!(
+            limiter.log_in(ALICE, RIGHT, unrelated_address(number)),
+            Ok(())
+        );
+    }
+    for address in [unrelated_address(0), HOME] {
+        let more = limiter.log_in("ALICE@example.test", RIGHT, address);
+        assert_eq!(limited_by(&more), Some((Limit::AccountSessions, 3.0)));
+    }
+    assert_eq!(limiter.log_in("bob@example.test", RIGHT, HOME), Ok(()));
+    assert_eq!(limiter.calls, 21);
+    limiter.advance(3);
+    assert_eq!(limiter.log_in(ALICE, RIGHT, HOME), Ok(()));
+    assert!(limited_by(&limiter.log_in(ALICE, RIGHT, HOME)).is_some());
+    limiter.advance(3_600);
+    let accepted = (0..1_000).filter(|_| limiter.log_in(ALICE, RIGHT, HOME).is_ok());
+    assert_eq!(accepted.count(), 20);
+}
+
+#[test]
+fn concurrent_logins_begin_no_more_sessions_than_the_limit() {
+    let limiter = TestLimiter::without_rate(Limits {
+        // It would limit concurrent logins too.
+        account: Bound {
+            most: 1_000,
+            ..login_limits().account
+        },
+        account_sessions: Bound {
+            most: 20,
+            window: Duration::from_secs(60),
+        },
+        ..login_limits()
+    });
+    let credentials = Credentials::new(ALICE.to_owned(), RIGHT.into()).unwrap();
+    let calls = std::cell::Cell::new(0);
+    let mut logins: Vec<_> = (0..200)
+        .map(|number| {
+            let calls = &calls;
+            let call = async move {
+                calls.set(calls.get() + 1);
+                pending::<Result<(), IamError>>().await
+            };
+            let address = Some(unrelated_address(number).into());
+            Box::pin(limiter.login_limiter.limit(
+                limiter.login_limiter.account(credentials.email()),
+                &credentials,
+                address,
+                true,
+                None,
+                call,
+            ))
+        })
+        .collect();
+    let refused: Vec<_> = logins
+        .iter_mut()
+        .filter_map(futures_util::FutureExt::now_or_never)
+        .collect();
+    assert_eq!((calls.get(), refused.len()), (20, 180));
+    for refused in &refused {
+        assert!(matches!(
+            refused,
+            Err(GatewayError::TooManyLogins {
+                limit: Limit::AccountSessions,
+                ..
+            })
+        ));
+    }
+}
+
+#[test]
+fn refused_and_failed_logins_begin_no_session_and_a_cancelled_one_may_have() {
+    let mut limiter = limiter();
+    for number in 0..5 {
+        assert!(limiter.refused(ALICE, unrelated_address(number)));
+    }
+    for _ in 0..50 {
+        let fault = limiter.log_in_with(ALICE, RIGHT, Some(HOME), |_| Err(IamError::Saturated));
+        assert_eq!(fault, Err(IamError::Saturated.into()));
+    }
+    let credentials = Credentials::new(ALICE.to_owned(), RIGHT.into()).unwrap();
+    let call = pending::<Result<(), IamError>>();
+    let account = limiter.login_limiter.account(ALICE);
+    let attempt =
+        limiter
+            .login_limiter
+            .limit(account, &credentials, Some(HOME.into()), true, None, call);
+    let mut login = Box::pin(attempt);
+    assert!((&mut login).now_or_never().is_none());
+    drop(login);
+    let accepted = (0..50).filter(|_| limiter.log_in(ALICE, RIGHT, HOME).is_ok());
+    assert_eq!(accepted.count(), 19);
+}
+
+#[test]
+fn sessions_are_unlimited_by_default_with_an_iam_for_tests() {
+    let mut limiter = TestLimiter::without_rate(login_limits());
+    assert!((0..1_000).all(|_| limiter.log_in(ALICE, RIGHT, HOME).is_ok()));
+}

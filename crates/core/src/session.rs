@@ -1,0 +1,616 @@
+//! Sessions: the id and the session token that a client holds, and the keys that seal the tokens.
+//!
+//! A session token is a compact JWE, `dir` with `A256GCM` (RFC 7516, RFC 7518), made with aws-lc
+//! and without a JOSE library: each key has exactly one protected header, compared as bytes. So no
+//! header is ever interpreted, and `zip`, `crit`, `jku` and the like have no effect.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::hint::black_box;
+use std::sync::Arc;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::digest::{Digest, SHA256, digest};
+use base64::Engine as _;
+use iam_adapters::{Clock, Moment, Subject, UpstreamSession};
+use jiff::Timestamp;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use subtle::ConstantTimeEq as _;
+use zeroize::Zeroizing;
+
+use super::error::{GatewayError, Internal, InvalidSession};
+use super::iams::{Iam, Iams};
+use super::keys::{Key, KeyError, KeyFile, KeySet, KeyStore, Keys, StoredKey};
+use super::revocations::{Cause, Name, Revocation, RevocationKey, Revocations, SessionNames};
+use super::timeline::Timeline;
+use crate::base64url::BASE64;
+use crate::random::Random;
+
+/// The version of the format of [`SealedSession`]. Sessions in another format are refused.
+pub const FORMAT: u8 = 2;
+
+/// The id of a session: 128 random bits, made at login.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SessionId([u8; 16]);
+
+impl SessionId {
+    /// The id of [`ConstantTimeFallback`]. Ids are random, so no session has it.
+    pub(super) const FALLBACK: Self = Self([0; 16]);
+
+    /// A new id.
+    ///
+    /// # Errors
+    ///
+    /// [`Internal::Random`] if the system has no random numbers.
+    pub fn generate(random: &dyn Random) -> Result<Self, Internal> {
+        let mut bytes = [0; 16];
+        random.fill(&mut bytes)?;
+        Ok(Self(bytes))
+    }
+
+    /// Reads the text form: 22 characters of base64url (RFC 4648 section 5), unpadded.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut bytes = [0; 16];
+        // 22 characters are 16 bytes and 4 bits; the decoder refuses those bits unless they are 0.
+        let length = BASE64.decode_slice(text, &mut bytes).ok()?;
+        (length == bytes.len()).then_some(Self(bytes))
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Whether a text from a client is this id, in constant time.
+    #[must_use]
+    pub fn is(self, text: &str) -> bool {
+        Self::parse(text).is_some_and(|other| self.0.ct_eq(&other.0).into())
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&BASE64.encode(self.0))
+    }
+}
+
+/// The id is no secret: alone it gives nothing, and access tokens have it as `sid`. It is hidden because
+/// it would connect lines of the log with a session, for which the audit log has a keyed hash.
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionId([REDACTED])")
+    }
+}
+
+/// The result of a login.
+#[derive(Debug)]
+pub struct NewSession {
+    /// The user, as in `sub` of the access tokens.
+    pub sub: String,
+    /// The id of the session.
+    pub session_id: SessionId,
+    /// The session token.
+    pub session_token: SecretString,
+    /// When the credentials were verified, in seconds since 1970.
+    pub verified_at: u64,
+    /// When it expires, in seconds since 1970.
+    pub expires_at: u64,
+}
+
+/// The content of a session token. It is all that a replica with the sealing key needs. It does not
+/// prove that the session is still active.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SealedSession<'a> {
+    /// [`FORMAT`].
+    pub v: u8,
+    /// The session id.
+    #[serde(borrow)]
+    pub sid: Cow<'a, str>,
+    /// The adapter's name.
+    #[serde(borrow)]
+    pub iam: Cow<'a, str>,
+    /// The issuer of the IAM.
+    #[serde(borrow)]
+    pub iss: Cow<'a, str>,
+    /// The subject.
+    #[serde(borrow)]
+    pub sub: Cow<'a, str>,
+    /// The IAM's id of its session.
+    #[serde(borrow)]
+    pub usid: Cow<'a, str>,
+    /// The credential of that session at the IAM.
+    #[serde(borrow)]
+    pub secret: Cow<'a, str>,
+    /// When the login began: when the credentials were sent to the IAM, in milliseconds since 1970, on
+    /// the [`Timeline`]. The IAM may have verified them at any time from then on, so a logout token for
+    /// the subject that arrives later ends this session too.
+    pub iat: u64,
+    /// When the session expires, in seconds since 1970.
+    pub exp: u64,
+}
+
+impl SealedSession<'_> {
+    /// Whether it has expired; at `exp` it has.
+    #[must_use]
+    pub fn has_expired(&self, now: Moment) -> bool {
+        now.unix_seconds() >= self.exp
+    }
+
+    /// The IAM's session, for a call to the adapter; `None` if the subject is empty.
+    #[must_use]
+    pub fn upstream(&self) -> Option<UpstreamSession> {
+        Some(UpstreamSession {
+            subject: Subject::new(&*self.sub)?,
+            id: self.usid.clone().into_owned(),
+            secret: self.secret.clone().into_owned().into(),
+        })
+    }
+}
+
+impl fmt::Debug for SealedSession<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SealedSession")
+            .field("sub", &self.sub)
+            .field("exp", &self.exp)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A session whose id and token match.
+pub(super) struct OpenedSession<'g, 'b> {
+    pub(super) session: SealedSession<'b>,
+    pub(super) iam: &'g Iam,
+    pub(super) id: SessionId,
+    key: Arc<RevocationKey>,
+}
+
+impl OpenedSession<'_, '_> {
+    /// The names under which it may be revoked.
+    pub(super) fn names(&self) -> SessionNames<'_> {
+        SessionNames::new(&self.key, self.id, &self.session)
+    }
+
+    /// The revocation of this session.
+    pub(super) fn revocation(&self, cause: Cause) -> Revocation {
+        Revocation::of_session(self.key.session(self.id), cause, self.session.exp)
+    }
+}
+
+/// Seals session tokens, and opens the pair of session id and session token that a client sends.
+pub(super) struct SessionTokens {
+    pub(super) iams: Arc<Iams>,
+    pub(super) keys: Arc<Keys>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) random: Arc<dyn Random>,
+    pub(super) revocations: Arc<Revocations>,
+    pub(super) fallback: ConstantTimeFallback,
+    pub(super) timeline: Arc<Timeline>,
+}
+
+impl SessionTokens {
+    /// The session token of a session whose credentials were sent to the IAM at `requested_at`.
+    ///
+    /// # Errors
+    ///
+    /// [`GatewayError::Internal`].
+    pub(super) fn seal(
+        &self,
+        iam: &Iam,
+        id: SessionId,
+        upstream: &UpstreamSession,
+        requested_at: Moment,
+        expires_at: u64,
+    ) -> Result<String, GatewayError> {
+        let session = SealedSession {
+            v: FORMAT,
+            sid: id.to_string().into(),
+            iam: iam.kind.into(),
+            iss: (&*iam.issuer).into(),
+            sub: upstream.subject.as_str().into(),
+            usid: upstream.id.as_str().into(),
+            secret: upstream.secret.expose_secret().into(),
+            iat: self.timeline.beginning_at(requested_at),
+            exp: expires_at,
+        };
+        let keys = self.keys.sealing.key_set();
+        seal(&keys, &session, requested_at, &*self.random)
+    }
+
+    /// The name of a session that was sealed at `sealed_at`, as its revocation has it.
+    pub(super) fn name(&self, id: SessionId, sealed_at: Moment) -> Name {
+        let keys = self.keys.sealing.key_set();
+        keys.current(sealed_at).revocations().session(id)
+    }
+
+    /// Opens the pair into `buffer`, and verifies it, except for the expiry.
+    ///
+    /// # Errors
+    ///
+    /// [`GatewayError::InvalidSession`], or [`GatewayError::Internal`] if the key may be one that this
+    /// replica could not read.
+    pub(super) fn open<'g, 'b>(
+        &'g self,
+        session_id: &str,
+        session_token: &str,
+        buffer: &'b mut Zeroizing<Vec<u8>>,
+    ) -> Result<OpenedSession<'g, 'b>, GatewayError> {
+        let (session, key) = open_from(&self.keys.sealing, session_token, buffer)
+            .inspect_err(|error| self.simulate_opening(error, session_id, session_token))?;
+        let (id, iam) = self
+            .matching(&session, session_id)
+            .inspect_err(|_| self.simulate_look_up(&key, &session))?;
+        Ok(OpenedSession {
+            session,
+            iam,
+            id,
+            key,
+        })
+    }
+
+    /// The id of the session, if it is the one that the client sent, and the IAM of the session.
+    fn matching(
+        &self,
+        session: &SealedSession<'_>,
+        session_id: &str,
+    ) -> Result<(SessionId, &Iam), InvalidSession> {
+        tracing::trace!("compare the session id");
+        let id = SessionId::parse(&session.sid).ok_or(InvalidSession::Malformed)?;
+        if !id.is(session_id) {
+            return Err(InvalidSession::Mismatch);
+        }
+        let iam = self.iams.for_session(&session.iam, &session.iss);
+        Ok((id, iam.ok_or(InvalidSession::Foreign)?))
+    }
+
+    /// Does the work of the steps that a refused token skips, so that the time does not show which
+    /// step refused it. A fault may take any time.
+    ///
+    /// A token that opens and has malformed content is treated as one that does not open: only a
+    /// holder of the key can make it.
+    #[cold]
+    fn simulate_opening(&self, error: &GatewayError, session_id: &str, session_token: &str) {
+        let GatewayError::InvalidSession(refused) = *error else {
+            return;
+        };
+        let keys = self.keys.sealing.key_set();
+        let key = keys.current(self.clock.now());
+        if refused != InvalidSession::Tampered {
+            key.simulate_unseal(session_token.len());
+        }
+        if let Ok(session) = read(black_box(&self.fallback.0)) {
+            let _ = black_box(self.matching(&session, session_id));
+            self.simulate_look_up(key.revocations(), &session);
+        }
+    }
+
+    /// Looks up the revocations of a session that is refused in any case.
+    #[cold]
+    fn simulate_look_up(&self, key: &RevocationKey, session: &SealedSession<'_>) {
+        let mut names = SessionNames::new(key, SessionId::FALLBACK, session);
+        let _ = black_box(self.revocations.cause_of(&mut names));
+    }
+}
+
+/// Has the length of most IAMs' ids.
+const FALLBACK_ID: &str = "00000000-0000-0000-0000-000000000000";
+
+/// The content of a session token, used in place of that of a token that does not open: the time of a
+/// refusal must not show which step refused.
+///
+/// It is not used for valid sessions. Even with it, an invalid session costs far less than a valid
+/// one, which gets a signature.
+pub(super) struct ConstantTimeFallback(Vec<u8>);
+
+impl ConstantTimeFallback {
+    /// The content of a session of one of these IAMs.
+    pub(super) fn of(iams: &Iams) -> Self {
+        let iam = iams.iter().next();
+        let (kind, issuer) = iam.map_or(("", ""), |iam| (iam.kind, &iam.issuer));
+        let session = json!({
+            "v": FORMAT, "sid": SessionId::FALLBACK.to_string(),
+            "iam": kind, "iss": issuer,
+            "sub": FALLBACK_ID, "usid": FALLBACK_ID, "secret": FALLBACK_ID,
+            "iat": 1_800_000_000_000_u64, "exp": 1_800_086_400,
+        });
+        Self(session.to_string().into_bytes())
+    }
+}
+
+/// The longest session token, in bytes. Those of Keycloak have 1 to 2 KiB.
+pub const TOKEN_BYTES_MAX: usize = 8 * 1024;
+
+const KEY_LEN: usize = 32;
+
+/// The first part of the protected header of every key. Its length is a multiple of three, so the
+/// headers have a common prefix in base64url too.
+const HEADER: &str = r#"{"typ":"auth-gateway-session","alg":"dir","enc":"A256GCM","kid""#;
+
+/// The tag's 16 bytes in base64url.
+const TAG_TEXT_LEN: usize = 22;
+
+/// The nonce's 12 bytes in base64url.
+const NONCE_TEXT_LEN: usize = NONCE_LEN / 3 * 4;
+
+/// Zeros in base64url.
+const ZEROS: &str = match str::from_utf8(&[b'A'; TOKEN_BYTES_MAX]) {
+    Ok(zeros) => zeros,
+    Err(_) => "",
+};
+
+/// The length of the content, in base64url, that is assumed of a shorter token.
+const TEXT_LEN_MIN: usize = 512;
+
+/// A key that seals and opens session tokens.
+pub struct SealingKey {
+    kid: String,
+    first_use: Timestamp,
+    key: LessSafeKey,
+    /// The protected header in base64url. It is authenticated with the content, so a token for another
+    /// purpose under the same key does not open.
+    header: String,
+    /// Compares the key with one that is read later.
+    digest: Digest,
+    revocations: Arc<RevocationKey>,
+}
+
+impl SealingKey {
+    /// The `alg` of the JWK in the key's file. That of the token's header is `dir` (RFC 7518 section
+    /// 4.5).
+    pub const ALGORITHM: &'static str = "A256GCM";
+
+    /// A key of 32 secret bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Invalid`] if there are more or fewer, or all are equal.
+    pub fn new(secret: &[u8], kid: &str, first_use: Timestamp) -> Result<Self, KeyError> {
+        let all_equal = secret.iter().all(|byte| Some(byte) == secret.first());
+        if secret.len() != KEY_LEN || all_equal {
+            return Err(KeyError::Invalid("k is not 32 random bytes"));
+        }
+        let key = UnboundKey::new(&AES_256_GCM, secret)
+            .map_err(|_| KeyError::Invalid("not an A256GCM key"))?;
+        let revocations = RevocationKey::derive(secret)
+            .map_err(|_| KeyError::Invalid("no key can be derived from it"))?;
+        let header = format!(r#"{HEADER}:"{kid}"}}"#);
+        let key = Self {
+            kid: kid.to_owned(),
+            first_use,
+            key: LessSafeKey::new(key),
+            header: BASE64.encode(header),
+            digest: digest(&SHA256, secret),
+            revocations: Arc::new(revocations),
+        };
+        key.self_test()?;
+        Ok(key)
+    }
+
+    /// Seals a text and opens it again. The nonce may repeat because the text is always the same.
+    fn self_test(&self) -> Result<(), KeyError> {
+        const TEXT: &[u8] = b"auth-gateway self-test";
+        let nonce = || Nonce::assume_unique_for_key([0; NONCE_LEN]);
+        let aad = || Aad::from(self.header.as_bytes());
+        let mut text = TEXT.to_vec();
+        self.key
+            .seal_in_place_append_tag(nonce(), aad(), &mut text)
+            .map_err(|_| KeyError::SelfTest)?;
+        let opened = self.key.open_in_place(nonce(), aad(), &mut text);
+        if opened.is_ok_and(|opened| opened == TEXT) {
+            Ok(())
+        } else {
+            Err(KeyError::SelfTest)
+        }
+    }
+
+    /// Computes the names of revocations of sessions that this key sealed.
+    #[must_use]
+    pub fn revocations(&self) -> &Arc<RevocationKey> {
+        &self.revocations
+    }
+
+    /// Opens the parts into `buffer`.
+    fn unseal<'b>(
+        &self,
+        parts: &TokenParts<'_>,
+        buffer: &'b mut Zeroizing<Vec<u8>>,
+    ) -> Result<&'b [u8], InvalidSession> {
+        let TokenParts { nonce, text, tag } = parts;
+        let mut nonce_bytes = [0; NONCE_LEN];
+        if BASE64
+            .decode_slice(nonce, &mut nonce_bytes)
+            .map_err(|_| InvalidSession::Malformed)?
+            != NONCE_LEN
+        {
+            return Err(InvalidSession::Malformed);
+        }
+        // One allocation that never grows: growing would leave a copy that is not wiped.
+        buffer.reserve_exact((text.len() + tag.len()) / 4 * 3 + 8);
+        BASE64
+            .decode_vec(text, buffer)
+            .and_then(|()| BASE64.decode_vec(tag, buffer))
+            .map_err(|_| InvalidSession::Malformed)?;
+        tracing::trace!(bytes = buffer.len(), "open the session token");
+        self.key
+            .open_in_place(
+                Nonce::assume_unique_for_key(nonce_bytes),
+                Aad::from(self.header.as_bytes()),
+                buffer,
+            )
+            .map(|plain| &*plain)
+            .map_err(|_| InvalidSession::Tampered)
+    }
+
+    /// Does the work of opening a token of this length, without a result.
+    pub fn simulate_unseal(&self, token_len: usize) {
+        let dots = 4;
+        let frame = self.header.len() + NONCE_TEXT_LEN + TAG_TEXT_LEN + dots;
+        let length = token_len.saturating_sub(frame);
+        let length = length.clamp(TEXT_LEN_MIN, TOKEN_BYTES_MAX);
+        // No base64url text is one character longer than a multiple of four.
+        let length = length - usize::from(length % 4 == 1);
+        let zeros = |length| ZEROS.get(..length).unwrap_or(ZEROS);
+        let parts = TokenParts {
+            nonce: zeros(NONCE_TEXT_LEN),
+            text: zeros(length),
+            tag: zeros(TAG_TEXT_LEN),
+        };
+        let mut buffer = Zeroizing::default();
+        let _ = black_box(self.unseal(black_box(&parts), &mut buffer));
+    }
+}
+
+/// The encrypted and authenticated parts of a token, each in base64url.
+struct TokenParts<'t> {
+    nonce: &'t str,
+    text: &'t str,
+    tag: &'t str,
+}
+
+impl Key for SealingKey {
+    fn kid(&self) -> &str {
+        &self.kid
+    }
+
+    fn first_use(&self) -> Timestamp {
+        self.first_use
+    }
+}
+
+impl StoredKey for SealingKey {
+    const PURPOSE: &'static str = "sealing";
+
+    fn from_file(file: &KeyFile) -> Result<Self, KeyError> {
+        file.to_sealing()
+    }
+
+    fn is_same(&self, before: &Self) -> bool {
+        self.digest.as_ref() == before.digest.as_ref()
+    }
+}
+
+impl fmt::Debug for SealingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SealingKey")
+            .field("kid", &self.kid)
+            .field("first_use", &self.first_use)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Seals a session with the key in use.
+///
+/// # Errors
+///
+/// [`GatewayError::Internal`]: no random numbers, or a session that is too large.
+pub fn seal(
+    keys: &KeySet<SealingKey>,
+    session: &SealedSession<'_>,
+    now: Moment,
+    random: &dyn Random,
+) -> Result<String, GatewayError> {
+    let key = keys.current(now);
+    // It never grows, as in `unseal`: a text that needs more makes a token that is refused below.
+    let mut text = Zeroizing::new(Vec::with_capacity(TOKEN_BYTES_MAX));
+    serde_json::to_writer(&mut *text, session)
+        .map_err(|_| GatewayError::Internal(Internal::Encoding))?;
+    let mut nonce = [0; NONCE_LEN];
+    random.fill(&mut nonce)?;
+    let tag = key
+        .key
+        .seal_in_place_separate_tag(
+            Nonce::assume_unique_for_key(nonce),
+            Aad::from(key.header.as_bytes()),
+            &mut text,
+        )
+        .map_err(|_| GatewayError::Internal(Internal::Encoding))?;
+    let token = format!(
+        "{}..{}.{}.{}",
+        key.header,
+        BASE64.encode(nonce),
+        BASE64.encode(&*text),
+        BASE64.encode(tag)
+    );
+    if token.len() > TOKEN_BYTES_MAX {
+        return Err(GatewayError::Internal(Internal::SessionTooLarge));
+    }
+    Ok(token)
+}
+
+/// The key that the header of a token names. Only opening proves it.
+#[must_use]
+fn key_of<'k>(keys: &'k KeySet<SealingKey>, token: &str) -> Option<&'k SealingKey> {
+    let header = token.split('.').next()?;
+    keys.iter().find(|key| key.header == header)
+}
+
+/// Opens a session token into `buffer`, from which the session borrows.
+///
+/// The seal proves the origin of the content, not its validity: the caller checks every member.
+///
+/// # Errors
+///
+/// [`InvalidSession`], for the log. A client gets the same response for all of them.
+pub fn open<'b>(
+    keys: &KeySet<SealingKey>,
+    token: &str,
+    buffer: &'b mut Zeroizing<Vec<u8>>,
+) -> Result<SealedSession<'b>, InvalidSession> {
+    if token.len() > TOKEN_BYTES_MAX {
+        return Err(InvalidSession::Malformed);
+    }
+    let mut parts = token.split('.');
+    let mut part = || parts.next().ok_or(InvalidSession::Malformed);
+    let (header, encrypted_key, nonce, text, tag) = (part()?, part()?, part()?, part()?, part()?);
+    // Text and tag are opened as one slice. If the tag could have any length, the same session would
+    // have many tokens, one for each place to split that slice.
+    if !encrypted_key.is_empty() || tag.len() != TAG_TEXT_LEN || parts.next().is_some() {
+        return Err(InvalidSession::Malformed);
+    }
+    let key = key_of(keys, header).ok_or(InvalidSession::UnknownKey)?;
+    read(key.unseal(&TokenParts { nonce, text, tag }, buffer)?)
+}
+
+/// Opens a session token as [`open`] does, and returns the revocation key of its sealing key too. If
+/// the key is unknown and the folder of keys cannot be read, the token may be valid at another replica.
+/// That is a fault, not a refusal.
+///
+/// # Errors
+///
+/// [`GatewayError::InvalidSession`], or [`Internal::KeysUnreadable`].
+pub fn open_from<'b>(
+    keys: &KeyStore<SealingKey>,
+    token: &str,
+    buffer: &'b mut Zeroizing<Vec<u8>>,
+) -> Result<(SealedSession<'b>, Arc<RevocationKey>), GatewayError> {
+    let key_set = keys.key_set();
+    let session = open(&key_set, token, buffer).map_err(|refused| {
+        let is_session_token = || token.starts_with(&BASE64.encode(HEADER));
+        if refused == InvalidSession::UnknownKey && keys.is_behind() && is_session_token() {
+            return GatewayError::from(Internal::KeysUnreadable);
+        }
+        refused.into()
+    })?;
+    let key = key_of(&key_set, token).ok_or(InvalidSession::UnknownKey)?;
+    Ok((session, Arc::clone(key.revocations())))
+}
+
+/// The session in an opened token.
+///
+/// # Errors
+///
+/// [`InvalidSession::Malformed`].
+pub fn read(plain: &[u8]) -> Result<SealedSession<'_>, InvalidSession> {
+    tracing::trace!("read the session");
+    let session: SealedSession<'_> =
+        serde_json::from_slice(plain).map_err(|_| InvalidSession::Malformed)?;
+    if session.v != FORMAT {
+        return Err(InvalidSession::Malformed);
+    }
+    Ok(session)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,519 @@
+//! Ends sessions at the IAM, and later finishes the logouts that failed there.
+//!
+//! A logout that fails is kept in a table until the IAM confirms it, gives an answer that repeating
+//! cannot change, or the session expires. The table is in memory, so a restart loses it. Its size is
+//! bounded; a full table drops the oldest logout.
+//!
+//! [`UpstreamLogouts::run`] makes one call at a time, so clients' logouts keep their concurrency at
+//! the IAM. A call that fails begins a pause for the whole table, because most faults concern the IAM
+//! and not the session. Pauses grow exponentially, and a success ends them: then the others follow
+//! without a pause. The next call after a pause is for the next session of the table, so a session
+//! for which the IAM always fails does not delay the others.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use iam_adapters::{Clock, IamAdapter, IamError, Misconfiguration, Moment, UpstreamSession};
+use strum::{EnumCount, IntoStaticStr, VariantArray};
+
+use super::event::{Event, Subscribers};
+use super::revocations::{Name, Revocation, Revocations};
+use super::session::SessionId;
+use super::single_flight::{Admission, SingleFlight};
+use crate::random::Random;
+
+/// The maximum number of unfinished logouts. A session token has at most 8 KiB, so they take at most
+/// 70 MB; with the refresh tokens of Keycloak about 15 MB.
+pub(super) const CAPACITY: usize = 10_000;
+
+/// The first pause after a failed call.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+
+/// The longest pause after a failed call, and so the longest time until a recovery of the IAM is
+/// noticed.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// The longest `Retry-After` of the IAM that is respected, so that a wrong value does not stop the
+/// retries.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
+
+/// The age from which an unfinished logout is reported. Younger ones are finished by the next few
+/// calls if the IAM fails only now and then.
+const OVERDUE: Duration = Duration::from_secs(30);
+
+/// A session to end at the IAM.
+#[derive(Clone)]
+pub(super) struct UpstreamLogout {
+    pub(super) upstream: UpstreamSession,
+    pub(super) session_id: SessionId,
+    /// Recorded when the IAM has ended the session.
+    pub(super) confirmed: Revocation,
+    /// When the session expires, in seconds since 1970.
+    pub(super) expires_at: u64,
+}
+
+/// What became of an unfinished logout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumCount, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
+pub enum Outcome {
+    /// The session has ended at the IAM.
+    Finished,
+    /// The session has expired.
+    Expired,
+    /// The IAM gave an answer that repeating cannot change.
+    Rejected,
+    /// It was the oldest one in a full table.
+    Dropped,
+}
+
+/// The number of logouts with each outcome since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Outcomes([u64; Outcome::COUNT]);
+
+impl Outcomes {
+    /// The number with this outcome.
+    fn of(&self, outcome: Outcome) -> u64 {
+        self.0.get(outcome as usize).copied().unwrap_or_default()
+    }
+
+    fn count(&mut self, outcome: Outcome) {
+        if let Some(count) = self.0.get_mut(outcome as usize) {
+            *count += 1;
+        }
+    }
+}
+
+/// Unfinished logouts that have waited for long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OverdueLogouts {
+    /// The number of all unfinished logouts.
+    pub unfinished: usize,
+    /// The age of the oldest one.
+    pub oldest: Duration,
+}
+
+/// Ends sessions at the IAM, one call at a time for each session, and finishes failed logouts.
+pub struct UpstreamLogouts {
+    iam: Arc<dyn IamAdapter>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    revocations: Arc<Revocations>,
+    /// The calls in flight, of clients and of [`Self::finish_due`].
+    pub(super) calls: SingleFlight<Name, Result<(), IamError>>,
+    unfinished: Mutex<UnfinishedLogouts>,
+}
+
+impl UpstreamLogouts {
+    /// The time between two calls of [`Self::finish_due`].
+    pub const INTERVAL: Duration = Duration::from_millis(500);
+
+    pub(super) fn new(
+        name: Arc<str>,
+        iam: Arc<dyn IamAdapter>,
+        clock: Arc<dyn Clock>,
+        random: Arc<dyn Random>,
+        revocations: Arc<Revocations>,
+        subscribers: Subscribers,
+    ) -> Self {
+        Self {
+            iam,
+            clock,
+            random,
+            revocations,
+            calls: SingleFlight::default(),
+            unfinished: Mutex::new(UnfinishedLogouts::new(name, subscribers)),
+        }
+    }
+
+    /// Ends a session at the IAM for a client. If that fails, it is finished later.
+    ///
+    /// # Errors
+    ///
+    /// The fault of the IAM.
+    pub(super) async fn end(&self, logout: UpstreamLogout) -> Result<(), IamError> {
+        let ended = self.call(&logout).await;
+        if let Err(fault) = &ended {
+            let (now, jitter) = (self.clock.now(), self.jitter());
+            self.unfinished()
+                .add(logout, FaultEffect::of(fault), now, jitter);
+        }
+        ended
+    }
+
+    /// Removes an unfinished logout whose session has ended at the IAM.
+    pub(super) fn ended_otherwise(&self, name: Name) {
+        self.unfinished().remove(name, Outcome::Finished);
+    }
+
+    /// Finishes logouts periodically. Does not return.
+    pub async fn run(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(Self::INTERVAL).await;
+            self.finish_due().await;
+        }
+    }
+
+    /// Finishes the unfinished logouts, one after the other, until a call fails. Makes no call during
+    /// a pause.
+    pub async fn finish_due(self: &Arc<Self>) {
+        self.unfinished().remove_expired(self.clock.now());
+        loop {
+            // The lock is not held during the call.
+            let next = self.unfinished().next(self.clock.now());
+            let Some(logout) = next else { break };
+            self.finish(logout).await;
+        }
+        self.unfinished().log_change(self.clock.now());
+    }
+
+    /// Finishes the unfinished logouts as [`Self::finish_due`] does, without waiting for the end of
+    /// a pause. For a process that stops.
+    pub async fn finish_now(self: &Arc<Self>) {
+        self.unfinished().pause = None;
+        self.finish_due().await;
+    }
+
+    async fn finish(self: &Arc<Self>, logout: UpstreamLogout) {
+        let name = logout.confirmed.name;
+        let this = Arc::clone(self);
+        let admission = self.calls.join_or_start(
+            name,
+            self.clock.now(),
+            |_| true,
+            // A client may have repeated the logout.
+            || (!self.unfinished().contains(name)).then_some(()),
+            || async move { this.call(&logout).await },
+        );
+        let result = match admission {
+            Admission::Done(()) => return,
+            Admission::Joined(call) | Admission::Started(call) => call.result().await,
+        };
+        let effect = match result {
+            Ok(Ok(())) => return,
+            Ok(Err(fault)) => FaultEffect::of(&fault),
+            Err(_) => FaultEffect::FAILED,
+        };
+        let (now, jitter) = (self.clock.now(), self.jitter());
+        self.unfinished().failed_again(name, effect, now, jitter);
+    }
+
+    async fn call(&self, logout: &UpstreamLogout) -> Result<(), IamError> {
+        self.iam.end_session(&logout.upstream).await?;
+        let confirmed = &logout.confirmed;
+        self.revocations.record(confirmed, self.clock.now());
+        self.unfinished().succeeded(confirmed.name);
+        Ok(())
+    }
+
+    /// The number of unfinished logouts.
+    #[must_use]
+    pub fn unfinished_count(&self) -> usize {
+        self.unfinished().by_age.len()
+    }
+
+    /// The number of logouts with each outcome.
+    #[cfg(test)]
+    pub(super) fn outcomes(&self) -> [u64; Outcome::COUNT] {
+        self.unfinished().outcomes.0
+    }
+
+    /// The unfinished logouts, if one of them has waited for longer than 30 s.
+    #[must_use]
+    pub fn overdue(&self, now: Moment) -> Option<OverdueLogouts> {
+        self.unfinished().overdue(now)
+    }
+
+    /// The largest value if the system has no random numbers.
+    fn jitter(&self) -> u8 {
+        let mut byte = [u8::MAX];
+        let _ = self.random.fill(&mut byte);
+        let [jitter] = byte;
+        jitter
+    }
+
+    fn unfinished(&self) -> MutexGuard<'_, UnfinishedLogouts> {
+        self.unfinished
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for UpstreamLogouts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UpstreamLogouts")
+            .field("unfinished", &self.unfinished_count())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a fault means for an unfinished logout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FaultEffect {
+    /// Repeating cannot change the answer.
+    Final,
+    /// The IAM was not called, so its state is unknown.
+    NotCalled,
+    /// The call failed. The pause is not shorter than `pause_min`.
+    Failed { pause_min: Duration },
+}
+
+impl FaultEffect {
+    const FAILED: Self = Self::Failed {
+        pause_min: Duration::ZERO,
+    };
+
+    /// A misconfiguration is not final if an operator can correct it at the IAM, because this process
+    /// goes on with the same settings. An unreadable response often comes from a proxy.
+    fn of(fault: &IamError) -> Self {
+        match fault {
+            IamError::Refused(_) => Self::Final,
+            IamError::Saturated | IamError::CircuitOpen => Self::NotCalled,
+            IamError::Throttled { retry_after } => Self::Failed {
+                pause_min: retry_after.unwrap_or_default().min(RETRY_AFTER_MAX),
+            },
+            IamError::Unreachable(_)
+            | IamError::TimedOut(_)
+            | IamError::Failed(_)
+            | IamError::Unreadable(_)
+            | IamError::UnreadableSession(_)
+            // Not of a logout.
+            | IamError::PermissionSource(_)
+            | IamError::PossibleRefusal(_) => Self::FAILED,
+            IamError::Misconfigured { what, .. } => match what {
+                // Only another setting of this gateway could change it, which needs a restart.
+                Misconfiguration::ForeignClient => Self::Final,
+                Misconfiguration::UnknownClient
+                | Misconfiguration::ClientSecret
+                | Misconfiguration::Tenant
+                | Misconfiguration::PasswordLogin
+                | Misconfiguration::Issuer
+                | Misconfiguration::Introspection
+                | Misconfiguration::Tls
+                | Misconfiguration::PermissionSource
+                | Misconfiguration::Other => Self::FAILED,
+            },
+        }
+    }
+}
+
+/// The logouts that failed, and the pause before the next call. Has no clock and no random numbers.
+struct UnfinishedLogouts {
+    /// The IAM's name, for the log.
+    iam: Arc<str>,
+    subscribers: Subscribers,
+    /// By their numbers, which increase with time.
+    by_age: BTreeMap<u64, Entry>,
+    numbers: HashMap<Name, u64>,
+    /// The number of the next entry.
+    next_number: u64,
+    /// The number from which on the next call chooses its entry.
+    next_call: u64,
+    /// The calls that failed since the last success. Of those of clients only the first.
+    failures: u32,
+    pause: Option<Pause>,
+    outcomes: Outcomes,
+    /// The outcomes before the overdue logouts that were logged; `None` if none are overdue.
+    logged: Option<Outcomes>,
+    /// Whether it was logged that the table is full.
+    logged_full: bool,
+}
+
+struct Entry {
+    logout: UpstreamLogout,
+    failed_at: Moment,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Pause {
+    began: Moment,
+    length: Duration,
+}
+
+impl UnfinishedLogouts {
+    fn new(iam: Arc<str>, subscribers: Subscribers) -> Self {
+        Self {
+            iam,
+            subscribers,
+            by_age: BTreeMap::new(),
+            numbers: HashMap::new(),
+            next_number: 0,
+            next_call: 0,
+            failures: 0,
+            pause: None,
+            outcomes: Outcomes::default(),
+            logged: None,
+            logged_full: false,
+        }
+    }
+
+    /// Adds a logout of a client that failed.
+    fn add(&mut self, logout: UpstreamLogout, effect: FaultEffect, now: Moment, jitter: u8) {
+        let name = logout.confirmed.name;
+        match (self.contains(name), effect) {
+            (true, FaultEffect::Final) => return self.remove(name, Outcome::Rejected),
+            (false, FaultEffect::Final) => return self.end(logout.session_id, Outcome::Rejected),
+            (true, FaultEffect::NotCalled | FaultEffect::Failed { .. }) => return,
+            (false, FaultEffect::NotCalled | FaultEffect::Failed { .. }) => {}
+        }
+        if self.by_age.len() >= CAPACITY {
+            self.drop_oldest();
+        }
+        // Further failures of clients do not lengthen the pause: there may be many in one second.
+        if self.by_age.is_empty() {
+            self.begin_pause(effect, now, jitter);
+        }
+        self.numbers.insert(name, self.next_number);
+        let entry = Entry {
+            logout,
+            failed_at: now,
+        };
+        self.by_age.insert(self.next_number, entry);
+        self.next_number += 1;
+    }
+
+    fn drop_oldest(&mut self) {
+        if !self.logged_full {
+            tracing::error!(
+                iam.name = &*self.iam,
+                unfinished = self.by_age.len(),
+                "too many unfinished logouts: the oldest are dropped"
+            );
+            self.logged_full = true;
+        }
+        if let Some((_, oldest)) = self.by_age.first_key_value() {
+            self.remove(oldest.logout.confirmed.name, Outcome::Dropped);
+        }
+    }
+
+    fn contains(&self, name: Name) -> bool {
+        self.numbers.contains_key(&name)
+    }
+
+    /// The next logout to finish; `None` during a pause.
+    fn next(&mut self, now: Moment) -> Option<UpstreamLogout> {
+        let is_over = |pause: Pause| now.since(pause.began) >= pause.length;
+        if !self.pause.is_none_or(is_over) {
+            return None;
+        }
+        let mut from_there = self.by_age.range(self.next_call..);
+        let next = from_there.next().or_else(|| self.by_age.first_key_value());
+        let (number, entry) = next?;
+        self.next_call = number + 1;
+        Some(entry.logout.clone())
+    }
+
+    /// The IAM ended a session.
+    fn succeeded(&mut self, name: Name) {
+        self.failures = 0;
+        self.pause = None;
+        self.remove(name, Outcome::Finished);
+    }
+
+    fn failed_again(&mut self, name: Name, effect: FaultEffect, now: Moment, jitter: u8) {
+        if effect == FaultEffect::Final {
+            self.remove(name, Outcome::Rejected);
+        } else {
+            self.begin_pause(effect, now, jitter);
+        }
+    }
+
+    fn begin_pause(&mut self, effect: FaultEffect, now: Moment, jitter: u8) {
+        let pause_min = match effect {
+            FaultEffect::Failed { pause_min } => {
+                self.failures = self.failures.saturating_add(1);
+                pause_min
+            }
+            FaultEffect::NotCalled | FaultEffect::Final => Duration::ZERO,
+        };
+        let length = pause_after(self.failures, jitter).max(pause_min);
+        self.pause = Some(Pause { began: now, length });
+    }
+
+    /// Removes a logout and counts its outcome, if it is in the table.
+    fn remove(&mut self, name: Name, outcome: Outcome) {
+        let number = self.numbers.remove(&name);
+        let removed = number.and_then(|number| self.by_age.remove(&number));
+        if let Some(entry) = removed {
+            self.end(entry.logout.session_id, outcome);
+            self.reset_if_empty();
+        }
+    }
+
+    /// Counts and reports a logout that is no longer repeated.
+    fn end(&mut self, session_id: SessionId, outcome: Outcome) {
+        self.outcomes.count(outcome);
+        self.subscribers.emit(&Event::UpstreamLogout {
+            iam: &self.iam,
+            session_id,
+            outcome,
+        });
+    }
+
+    fn remove_expired(&mut self, now: Moment) {
+        let seconds = now.unix_seconds();
+        let logouts = self.by_age.values().map(|entry| &entry.logout);
+        let expired = logouts.filter(|logout| seconds >= logout.expires_at);
+        let expired: Vec<_> = expired.map(|logout| logout.confirmed.name).collect();
+        for name in expired {
+            self.remove(name, Outcome::Expired);
+        }
+        self.reset_if_empty();
+    }
+
+    fn reset_if_empty(&mut self) {
+        if self.by_age.is_empty() {
+            self.failures = 0;
+            self.pause = None;
+            self.logged_full = false;
+        }
+    }
+
+    fn overdue(&self, now: Moment) -> Option<OverdueLogouts> {
+        let (_, entry) = self.by_age.first_key_value()?;
+        // Not `since`, which is infinite after the wall clock was set back.
+        let oldest = now.monotonic.saturating_sub(entry.failed_at.monotonic);
+        let unfinished = self.by_age.len();
+        (oldest >= OVERDUE).then_some(OverdueLogouts { unfinished, oldest })
+    }
+
+    /// Logs when logouts become overdue, and when none are any more.
+    fn log_change(&mut self, now: Moment) {
+        match (self.logged, self.overdue(now)) {
+            (None, Some(overdue)) => {
+                tracing::warn!(
+                    iam.name = &*self.iam,
+                    unfinished = overdue.unfinished,
+                    oldest_s = overdue.oldest.as_secs(),
+                    "logouts that failed at the IAM are not finished yet"
+                );
+                self.logged = Some(self.outcomes);
+            }
+            (Some(before), None) => {
+                let since = |outcome| self.outcomes.of(outcome) - before.of(outcome);
+                tracing::info!(
+                    iam.name = &*self.iam,
+                    finished = since(Outcome::Finished),
+                    expired = since(Outcome::Expired),
+                    rejected = since(Outcome::Rejected),
+                    dropped = since(Outcome::Dropped),
+                    "no logout is overdue at the IAM any more"
+                );
+                self.logged = None;
+            }
+            (None, None) | (Some(_), Some(_)) => {}
+        }
+    }
+}
+
+/// The pause after so many failures. A random half spreads the calls of several replicas.
+fn pause_after(failures: u32, jitter: u8) -> Duration {
+    let doublings = failures.saturating_sub(1).min(16);
+    let longest = PAUSE_MIN.saturating_mul(1 << doublings).min(PAUSE_MAX);
+    let half = longest / 2;
+    half + half * u32::from(jitter) / u32::from(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests;
