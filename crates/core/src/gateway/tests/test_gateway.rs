@@ -91,7 +91,7 @@ pub(crate) fn policy() -> Policies {
         },
         iam: IamPolicy {
             domains: Vec::new(),
-            is_default: false,
+            is_default: true,
             allows_logins: true,
             subject_prefix: String::new(),
             allowed_scopes: None,
