@@ -53,6 +53,8 @@ impl ReplicationStream {
             let stream = Arc::clone(self);
             Arc::new(Sender { stream, number })
         };
+        // They were in the memory of the gateway before it.
+        self.unsent()[number].clear();
         let revoker = gateway.session_revoker();
         revoker.join(sender());
         let now = gateway.now();
