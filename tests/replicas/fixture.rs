@@ -23,7 +23,9 @@ use crate::server::{PREFIX, Server};
 pub(crate) const READ: &str = "urn:shop:orders:order:read";
 pub(crate) const EMAIL: &str = "alice-of-the-tests@example.test";
 pub(crate) const PASSWORD: &str = "alice-pass-of-the-tests";
-const IDENTIFIER_KEY: &str = "key-of-the-identifiers-of-the-tests";
+/// Replicas with different ones are degraded.
+pub(crate) const IDENTIFIER_KEY: (&str, &str) =
+    ("keys.identifier_key", "key-of-the-identifiers-of-the-tests");
 
 /// Longer than any test takes, because the caches also drop entries by the machine's clock. So an
 /// end that another gateway has earlier came through Redis.
@@ -94,11 +96,7 @@ impl ReplicaFixture {
         more: &[(&str, &str)],
     ) -> TestGateway {
         let url = self.redis.url();
-        let redis = [
-            ("redis.url", url.as_str()),
-            ("redis.prefix", PREFIX),
-            ("keys.identifier_key", IDENTIFIER_KEY),
-        ];
+        let redis = [("redis.url", url.as_str()), ("redis.prefix", PREFIX)];
         self.new_gateway(clock, &[&redis[..], more].concat())
     }
 
@@ -112,13 +110,17 @@ impl ReplicaFixture {
         clock: &Arc<C>,
         more: &[(&str, &str)],
     ) -> TestGateway {
-        let freshness = [("session.freshness", "1h"), ("permissions.ttl", "1h")];
+        let common = [
+            ("session.freshness", "1h"),
+            ("permissions.ttl", "1h"),
+            IDENTIFIER_KEY,
+        ];
         let iam = Arc::new(Mock::new(Arc::clone(&self.directory)));
         self.iams
             .lock()
             .expect("the IAMs")
             .push(Arc::<Mock>::clone(&iam));
-        let settings = [&self.keys.settings()[..], &freshness, more].concat();
+        let settings = [&self.keys.settings()[..], &common, more].concat();
         let clock = Arc::<C>::clone(clock);
         TestGateway::with_adapter(iam, clock, &settings)
     }

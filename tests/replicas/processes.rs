@@ -9,6 +9,7 @@ use test_support::metrics;
 use test_support::wait::until;
 
 use crate::GATEWAY;
+use crate::fixture::IDENTIFIER_KEY;
 use crate::server::{PREFIX, Server};
 
 const PASSWORD: &str = "the password of this Redis";
@@ -134,6 +135,7 @@ fn check_names_keys_that_a_replica_uses_and_that_its_folder_lacks() {
         ("redis.url", url.as_str()),
         ("redis.password", PASSWORD),
         ("redis.prefix", PREFIX),
+        IDENTIFIER_KEY,
     ];
     let (keys, others) = (TestKeys::new(), TestKeys::new());
     let log = [("log.format", "json")];
