@@ -19,8 +19,8 @@ use crate::oauth2_client::{
     ClientAuthentication, Granted, OAuth2Client, PermissionNames, Rejected, TokenKind,
     foreign_client, http_client,
 };
-use crate::registry::AdapterSettings as _;
 use crate::scope::Permissions;
+use crate::settings::AdapterSettings as _;
 use crate::types::{
     Authenticated, ClientContext, Credentials, Introspection, Subject, UpstreamSession,
 };

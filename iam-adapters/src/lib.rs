@@ -21,6 +21,7 @@ pub mod scope;
 #[cfg(test)]
 mod scripted_adapter;
 pub mod secret_file;
+pub mod settings;
 pub mod trace;
 pub mod types;
 

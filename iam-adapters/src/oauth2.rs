@@ -27,8 +27,8 @@ use crate::oauth2_client::{
     Dialect, ErrorResponse, Granted, Metadata, OAuth2Client, PermissionNames, Rejected,
     UNSUPPORTED_TOKEN_TYPE, error_code, foreign_client, http_client,
 };
-use crate::registry::AdapterSettings as _;
 use crate::scope::Permissions;
+use crate::settings::AdapterSettings as _;
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
 
 mod claims;

@@ -5,6 +5,7 @@
 
 mod distinguished_name;
 mod group_table;
+mod pattern;
 mod policy_server;
 
 use std::sync::Arc;

@@ -19,59 +19,7 @@ use crate::adapter::{IamAdapter, SetupError};
 use crate::clock::Clock;
 use crate::keycloak::{self, KeycloakSettings};
 use crate::oauth2::{self, OAuth2Settings};
-
-/// The settings of one IAM: a section `[iam.<name>]`.
-pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
-    /// The adapter's name, as in the configuration, the logs and the metrics.
-    fn name(&self) -> &'static str;
-
-    /// All problems of the settings, each as one line that begins with the key and a colon. There are
-    /// more rules in production. Reads the files that the settings name.
-    fn problems(&self, production: bool) -> Vec<String>;
-
-    /// Creates the adapter without connecting; `connect_deadline` is that of each connection to the
-    /// IAM.
-    ///
-    /// # Errors
-    ///
-    /// [`SetupError`] if the settings cannot be used.
-    fn connect(
-        &self,
-        clock: Arc<dyn Clock>,
-        connect_deadline: Duration,
-    ) -> Result<Arc<dyn IamAdapter>, SetupError>;
-
-    /// How many logins per second a small installation of the IAM can process, from all replicas;
-    /// `None`: unlimited.
-    fn logins_per_second(&self) -> Option<NonZeroU32>;
-
-    /// How many sessions an account may begin per minute by default; 0: unlimited.
-    fn sessions_per_minute(&self) -> u32 {
-        20
-    }
-
-    /// The setting that is missing for the IAM to state the groups of its users; `None`: it states them.
-    fn missing_for_groups(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// The publicly known credentials in these settings. A gateway that has any must not be reachable
-    /// from other machines.
-    fn public_credentials(&self) -> PublicCredentials {
-        PublicCredentials::default()
-    }
-}
-
-/// Credentials that are publicly known, because they are built in or published.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PublicCredentials {
-    /// The setting that replaces the built-in accounts, if they are in use.
-    pub accounts_replaced_by: Option<&'static str>,
-    /// The setting of the key that signs access tokens, if that key is published.
-    pub signing_key_set_by: Option<&'static str>,
-    /// The management listener changes users and sessions without authentication.
-    pub open_administration: bool,
-}
+use crate::settings::AdapterSettings;
 
 /// The settings of the IAM, of any kind.
 #[derive(Clone)]

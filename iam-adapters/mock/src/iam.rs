@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use iam_adapters::jwk::VerificationKeys;
-use iam_adapters::registry::{AdapterSettings, PublicCredentials};
 use iam_adapters::resilient::{CallLimits, Operation};
+use iam_adapters::settings::{AdapterSettings, PublicCredentials};
 use iam_adapters::{
     Authenticated, Capabilities, ClientAddress, ClientContext, Clock, Credentials, IamAdapter,
     IamError, Introspection, Permissions, SetupError, Subject, UpstreamSession,

@@ -15,7 +15,7 @@ use crate::adapter::{IamAdapter, SetupError};
 use crate::client::ClientSettings;
 use crate::clock::Clock;
 use crate::oauth2_client::{SectionProblems, client_secret, plain_url};
-use crate::registry::AdapterSettings;
+use crate::settings::AdapterSettings;
 
 /// The section, as in the configuration.
 pub(super) const SECTION: &str = "iam.keycloak";

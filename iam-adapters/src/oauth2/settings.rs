@@ -19,8 +19,8 @@ use crate::oauth2_client::{
     AssertionKey, ClientAssertions, ClientAuthentication, RefusedStatus, SectionProblems, as_code,
     client_secret, plain_url,
 };
-use crate::registry::AdapterSettings;
 use crate::scope::Scope;
+use crate::settings::AdapterSettings;
 
 /// The section, as in the configuration.
 pub(super) const SECTION: &str = "iam.oauth2";

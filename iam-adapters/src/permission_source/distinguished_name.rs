@@ -1,110 +1,24 @@
 //! Distinguished names of LDAP (RFC 4514) and patterns of them.
 
-use super::group_table::{InvalidGroup, Pattern};
+use std::iter::{self, Peekable};
+use std::str::{self, Chars};
 
-/// A distinguished name: its relative names from the leaf to the root.
+use super::pattern::Pattern;
+
+/// A distinguished name: its relative names from the leaf to the root, each with its types and values.
 ///
 /// Types and values are compared without case, and spaces at the ends and repeated ones in values do
 /// not count (`caseIgnoreMatch`, RFC 4517 section 4.2.11). The parts of a multi-valued relative name
 /// have no order (RFC 4512 section 2.3.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct DistinguishedName(Vec<RelativeName>);
-
-/// The types and values of one relative name, sorted.
-type RelativeName = Vec<(String, Value)>;
-
-/// A value, each of its characters with whether it was escaped: `\*` is a character, and `*` a
-/// wildcard in a pattern.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Value(Vec<(char, bool)>);
+pub(super) struct DistinguishedName(Vec<Vec<(String, String)>>);
 
 impl DistinguishedName {
     /// Reads a name; `None` if it is not one. Every relative name needs a type and a value. Values in
     /// quotation marks (RFC 2253) and in BER (`#…`) are not supported.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let mut characters = text.chars().peekable();
-        let mut names = vec![RelativeName::new()];
-        loop {
-            let kind: String = std::iter::from_fn(|| characters.next_if(|c| *c != '=')).collect();
-            let kind = kind.trim().to_ascii_lowercase();
-            let valid = kind.starts_with(|c: char| c.is_ascii_alphanumeric())
-                && kind
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'));
-            if !valid {
-                return None;
-            }
-            characters.next()?;
-            let value = value(&mut characters)?;
-            names.last_mut()?.push((kind, value));
-            match characters.next() {
-                None => break,
-                Some('+') => {}
-                Some(_) => names.push(RelativeName::new()),
-            }
-        }
-        for name in &mut names {
-            name.sort_unstable();
-        }
-        Some(Self(names))
-    }
-}
-
-/// Reads a value up to an unescaped comma or plus, which stays.
-fn value(characters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<Value> {
-    let mut value: Vec<(char, bool)> = Vec::new();
-    while let Some(character) = characters.next_if(|c| !matches!(c, ',' | '+')) {
-        match character {
-            '\\' => escaped(characters, &mut value)?,
-            '"' | ';' | '<' | '>' | '\0' => return None,
-            '#' if value.is_empty() => return None,
-            plain => value.push((plain, false)),
-        }
-    }
-    let is_space = |(character, escaped): &(char, bool)| *character == ' ' && !escaped;
-    while value.last().is_some_and(is_space) {
-        value.pop();
-    }
-    let leading = value.iter().take_while(|part| is_space(part)).count();
-    value.drain(..leading);
-    // After this, an escaped space at an end does not count either: caseIgnoreMatch ignores it.
-    let mut prepared: Vec<(char, bool)> = Vec::new();
-    for (character, escaped) in value {
-        let is_repeated = character == ' ' && prepared.last().is_none_or(|(last, _)| *last == ' ');
-        if !is_repeated {
-            prepared.extend(character.to_lowercase().map(|lower| (lower, escaped)));
-        }
-    }
-    if prepared.last().is_some_and(|(last, _)| *last == ' ') {
-        prepared.pop();
-    }
-    (!prepared.is_empty()).then_some(Value(prepared))
-}
-
-/// Reads what follows a backslash: a special character, or bytes of UTF-8 in hexadecimal.
-fn escaped(
-    characters: &mut std::iter::Peekable<std::str::Chars<'_>>,
-    value: &mut Vec<(char, bool)>,
-) -> Option<()> {
-    let first = characters.next()?;
-    let Some(high) = first.to_digit(16) else {
-        value.push((first, true));
-        return Some(());
-    };
-    let mut bytes = Vec::new();
-    let mut high = high;
-    loop {
-        let low = characters.next()?.to_digit(16)?;
-        bytes.push(u8::try_from(high * 16 + low).ok()?);
-        if let Ok(text) = std::str::from_utf8(&bytes) {
-            value.extend(text.chars().map(|character| (character, true)));
-            return Some(());
-        }
-        // A character of several bytes, each with its own backslash.
-        if bytes.len() >= 4 || characters.next()? != '\\' {
-            return None;
-        }
-        high = characters.next()?.to_digit(16)?;
+        let plain = |character: Option<char>| character.unwrap_or('*');
+        relative_names(text, |value| value.into_iter().map(plain).collect()).map(Self)
     }
 }
 
@@ -113,36 +27,100 @@ fn escaped(
 pub(super) struct NamePattern(Vec<Vec<(String, Pattern)>>);
 
 impl NamePattern {
-    /// Reads a pattern.
-    pub(super) fn parse(text: &str) -> Result<Self, InvalidGroup> {
-        let name = DistinguishedName::parse(text).ok_or(InvalidGroup::DistinguishedName)?;
-        let pattern = |(kind, value): (String, Value)| {
-            let parts = value.0.into_iter();
-            let characters = parts.map(|(c, escaped)| (c != '*' || escaped).then_some(c));
-            (kind, Pattern::new(characters, None))
-        };
-        let names = name.0.into_iter();
-        Ok(Self(
-            names
-                .map(|name| name.into_iter().map(pattern).collect())
-                .collect(),
-        ))
+    /// Reads a pattern; `None` if it is no distinguished name.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        relative_names(text, |value| Pattern::new(value.into_iter(), None)).map(Self)
     }
 
     /// Whether the whole name matches: as many relative names, each of which matches.
     pub(super) fn matches(&self, name: &DistinguishedName) -> bool {
         self.0.len() == name.0.len()
             && self.0.iter().zip(&name.0).all(|(patterns, parts)| {
+                let mut pairs = patterns.iter().zip(parts);
                 patterns.len() == parts.len()
-                    && patterns
-                        .iter()
-                        .zip(parts)
-                        .all(|((kind, pattern), (other, value))| {
-                            let text: String =
-                                value.0.iter().map(|(character, _)| character).collect();
-                            kind == other && pattern.matches(&text)
-                        })
+                    && pairs.all(|((kind, pattern), (other, value))| {
+                        kind == other && pattern.matches(value)
+                    })
             })
+    }
+}
+
+/// The characters of a value, and `None` for each `*` that is not escaped.
+type Value = Vec<Option<char>>;
+
+/// Reads relative names, with the types and values of each in one order.
+fn relative_names<V>(text: &str, read: impl Fn(Value) -> V) -> Option<Vec<Vec<(String, V)>>> {
+    let mut characters = text.chars().peekable();
+    let mut names = vec![Vec::new()];
+    loop {
+        let kind: String = iter::from_fn(|| characters.next_if(|c| *c != '=')).collect();
+        let kind = kind.trim().to_ascii_lowercase();
+        let valid = kind.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && kind
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'));
+        if !valid {
+            return None;
+        }
+        characters.next()?;
+        let value = value(&mut characters)?;
+        names.last_mut()?.push((kind, value));
+        match characters.next() {
+            None => break,
+            Some('+') => {}
+            Some(_) => names.push(Vec::new()),
+        }
+    }
+    let names = names.into_iter().map(|mut name| {
+        name.sort_unstable();
+        let parts = name.into_iter();
+        parts.map(|(kind, value)| (kind, read(value))).collect()
+    });
+    Some(names.collect())
+}
+
+/// Reads a value up to an unescaped comma or plus, which stays.
+fn value(characters: &mut Peekable<Chars<'_>>) -> Option<Value> {
+    let mut value = Value::new();
+    while let Some(character) = characters.next_if(|c| !matches!(c, ',' | '+')) {
+        match character {
+            '\\' => value.extend(escaped(characters)?.chars().map(Some)),
+            '"' | ';' | '<' | '>' | '\0' => return None,
+            '#' if value.is_empty() => return None,
+            '*' => value.push(None),
+            plain => value.push(Some(plain)),
+        }
+    }
+    // An escaped space at an end does not count either: caseIgnoreMatch ignores it.
+    let mut prepared = Value::new();
+    for character in value {
+        match character {
+            None => prepared.push(None),
+            Some(' ') if prepared.last().is_none_or(|last| *last == Some(' ')) => {}
+            Some(character) => prepared.extend(character.to_lowercase().map(Some)),
+        }
+    }
+    prepared.pop_if(|last| *last == Some(' '));
+    (!prepared.is_empty()).then_some(prepared)
+}
+
+/// Reads what follows a backslash: a special character, or bytes of UTF-8 in hexadecimal.
+fn escaped(characters: &mut Peekable<Chars<'_>>) -> Option<String> {
+    let mut bytes = Vec::new();
+    loop {
+        let first = characters.next()?;
+        let Some(high) = first.to_digit(16) else {
+            return bytes.is_empty().then(|| first.to_string());
+        };
+        let low = characters.next()?.to_digit(16)?;
+        bytes.push(u8::try_from(high * 16 + low).ok()?);
+        if let Ok(text) = str::from_utf8(&bytes) {
+            return Some(text.to_owned());
+        }
+        // A character of several bytes, each with its own backslash.
+        if bytes.len() >= 4 || characters.next()? != '\\' {
+            return None;
+        }
     }
 }
 

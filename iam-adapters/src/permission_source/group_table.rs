@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::distinguished_name::{DistinguishedName, NamePattern};
+use super::pattern::Pattern;
 use crate::scope::{InvalidScope, Permission, Permissions};
 
 /// One line of the table, as in the configuration.
@@ -125,7 +126,8 @@ fn read(rule: &GroupRule) -> Result<(GroupPattern, Vec<Permission>), InvalidGrou
         return Err(InvalidGroup::Empty);
     }
     let pattern = if rule.group.contains('=') {
-        GroupPattern::Distinguished(NamePattern::parse(&rule.group)?)
+        let pattern = NamePattern::parse(&rule.group).ok_or(InvalidGroup::DistinguishedName)?;
+        GroupPattern::Distinguished(pattern)
     } else {
         let characters = rule.group.chars();
         let characters = characters.map(|c| (c != '*').then_some(c));
@@ -143,55 +145,6 @@ impl GroupPattern {
             (Self::Distinguished(pattern), Some(name)) => pattern.matches(name),
             (Self::Plain(_), Some(_)) | (Self::Distinguished(_), None) => false,
         }
-    }
-}
-
-/// A text with wildcards, each of which stands for any text without the separator.
-#[derive(Debug, Clone)]
-pub(super) struct Pattern {
-    /// What is between the wildcards.
-    texts: Vec<String>,
-    separator: Option<char>,
-}
-
-impl Pattern {
-    /// Characters, and `None` for each wildcard.
-    pub(super) fn new(
-        characters: impl Iterator<Item = Option<char>>,
-        separator: Option<char>,
-    ) -> Self {
-        let mut texts = vec![String::new()];
-        for character in characters {
-            match (character, texts.last_mut()) {
-                (Some(character), Some(last)) => last.push(character),
-                _ => texts.push(String::new()),
-            }
-        }
-        Self { texts, separator }
-    }
-
-    /// Whether the whole text matches.
-    pub(super) fn matches(&self, text: &str) -> bool {
-        let [first, middle @ .., last] = &self.texts[..] else {
-            return self.texts.first().is_some_and(|only| only == text);
-        };
-        let has_separator = |text: &str| self.separator.is_some_and(|c| text.contains(c));
-        let Some(rest) = text.strip_prefix(first.as_str()) else {
-            return false;
-        };
-        let Some(mut rest) = rest.strip_suffix(last.as_str()) else {
-            return false;
-        };
-        for part in middle {
-            let Some((skipped, after)) = rest.split_once(part.as_str()) else {
-                return false;
-            };
-            if has_separator(skipped) {
-                return false;
-            }
-            rest = after;
-        }
-        !has_separator(rest)
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use iam_adapters::jwk::VerificationKeys;
-use iam_adapters::registry::{AdapterSettings, PublicCredentials};
+use iam_adapters::settings::{AdapterSettings, PublicCredentials};
 use iam_adapters::{
     Authenticated, Capabilities, ClientContext, Clock, Credentials, IamAdapter, IamError,
     Introspection, SetupError, UpstreamSession,

@@ -16,7 +16,7 @@ use auth_gateway::telemetry::metrics::Metrics;
 use clap::Args;
 use iam_adapters::clock::SystemClock;
 use iam_adapters::keycloak::KeycloakSettings;
-use iam_adapters::registry::AdapterSettings;
+use iam_adapters::settings::AdapterSettings;
 use secrecy::SecretString;
 use serde::Deserialize;
 use url::{Host, Url};

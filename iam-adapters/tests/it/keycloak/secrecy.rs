@@ -1,6 +1,6 @@
 //! Errors and debug output contain nothing of requests and responses.
 
-use iam_adapters::registry::AdapterSettings as _;
+use iam_adapters::settings::AdapterSettings as _;
 use iam_adapters::{IamAdapter, IamError};
 use serde_json::json;
 use test_support::scripted_upstream::keycloak::{

@@ -1,6 +1,6 @@
 //! Failures of the server in every operation: each is the right fault, and contains no secret.
 
-use iam_adapters::registry::AdapterSettings as _;
+use iam_adapters::settings::AdapterSettings as _;
 use iam_adapters::{IamAdapter, IamError};
 use serde_json::json;
 use test_support::scripted_upstream::{Answer, RefusingPort, ScriptedUpstream};
