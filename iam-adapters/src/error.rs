@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 use thiserror::Error;
 
 /// What was found, and the error of a library that caused it, if there is one.
@@ -227,8 +228,9 @@ impl IamError {
 }
 
 /// Why the IAM refused a user. For the log only: clients get the same response for all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Refusal {
     /// Unknown user, wrong password, or a locked account that the IAM does not distinguish from them.
     #[error("invalid credentials")]
@@ -242,19 +244,6 @@ pub enum Refusal {
     /// The user must first complete an action at the IAM, such as setting a new password.
     #[error("account incomplete")]
     Incomplete,
-}
-
-impl Refusal {
-    /// The stable name of the reason in logs and metrics.
-    #[must_use]
-    pub const fn kind(self) -> &'static str {
-        match self {
-            Self::InvalidCredentials => "invalid_credentials",
-            Self::Disabled => "disabled",
-            Self::Locked => "locked",
-            Self::Incomplete => "incomplete",
-        }
-    }
 }
 
 /// Why the gateway cannot use the IAM until a setting of either is changed.
@@ -307,23 +296,6 @@ impl Misconfiguration {
             | Self::ForeignClient
             | Self::Tls
             | Self::Other => true,
-        }
-    }
-
-    /// The stable name of the cause in readiness and metrics.
-    #[must_use]
-    pub const fn kind(self) -> &'static str {
-        match self {
-            Self::UnknownClient => "unknown_client",
-            Self::ClientSecret => "client_secret",
-            Self::Tenant => "tenant",
-            Self::PasswordLogin => "password_login",
-            Self::Issuer => "issuer",
-            Self::Introspection => "introspection",
-            Self::ForeignClient => "foreign_client",
-            Self::Tls => "tls",
-            Self::PermissionSource => "permission_source",
-            Self::Other => "other",
         }
     }
 }

@@ -11,6 +11,7 @@ pub mod json;
 pub mod jwk;
 pub mod keycloak;
 pub mod logout_token;
+pub mod name;
 pub mod oauth2;
 mod oauth2_client;
 pub mod permission_source;

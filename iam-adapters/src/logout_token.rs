@@ -13,6 +13,7 @@ mod used_tokens;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use strum::{IntoStaticStr, VariantArray};
 use thiserror::Error;
 
 use crate::adapter::IamAdapter;
@@ -140,7 +141,8 @@ impl From<InvalidLogoutToken> for LogoutTokenError {
 }
 
 /// The first error that was found in a logout token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum InvalidLogoutToken {
     /// Over [`TOKEN_BYTES_MAX`].
     #[error("too long")]
@@ -190,51 +192,6 @@ pub enum InvalidLogoutToken {
     /// Already used.
     #[error("a replay")]
     Replayed,
-}
-
-impl InvalidLogoutToken {
-    /// All reasons.
-    pub const ALL: [Self; 16] = [
-        Self::TooLong,
-        Self::Malformed,
-        Self::Critical,
-        Self::Type,
-        Self::UnknownKey,
-        Self::Algorithm,
-        Self::Signature,
-        Self::Claims,
-        Self::Issuer,
-        Self::Audience,
-        Self::Time,
-        Self::Expired,
-        Self::Event,
-        Self::NoSubject,
-        Self::Nonce,
-        Self::Replayed,
-    ];
-
-    /// The stable name of the reason in logs and metrics.
-    #[must_use]
-    pub const fn kind(self) -> &'static str {
-        match self {
-            Self::TooLong => "too_long",
-            Self::Malformed => "malformed",
-            Self::Critical => "critical",
-            Self::Type => "type",
-            Self::UnknownKey => "unknown_key",
-            Self::Algorithm => "algorithm",
-            Self::Signature => "signature",
-            Self::Claims => "claims",
-            Self::Issuer => "issuer",
-            Self::Audience => "audience",
-            Self::Time => "time",
-            Self::Expired => "expired",
-            Self::Event => "event",
-            Self::NoSubject => "no_subject",
-            Self::Nonce => "nonce",
-            Self::Replayed => "replayed",
-        }
-    }
 }
 
 #[cfg(test)]

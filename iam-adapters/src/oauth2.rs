@@ -23,6 +23,7 @@ use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration, Refusal};
 use crate::json;
 use crate::jwk::VerificationKeys;
+use crate::name::Name as _;
 use crate::oauth2_client::{
     Dialect, ErrorResponse, Granted, Metadata, OAuth2Client, PermissionNames, Rejected,
     UNSUPPORTED_TOKEN_TYPE, error_code, foreign_client, http_client,
@@ -328,7 +329,7 @@ impl OAuth2 {
         tokens: &UpstreamTokens,
     ) -> Result<IntrospectionClaims, IamError> {
         let token = tokens.introspected()?;
-        let hint = tokens.introspected.as_str();
+        let hint = tokens.introspected.name();
         self.server
             .introspect(&endpoints.introspection, token, hint)
             .await
@@ -453,7 +454,7 @@ impl OAuth2 {
         token: &str,
         kind: TokenKind,
     ) -> Result<RequestBuilder, IamError> {
-        let parameters = [("token", token), ("token_type_hint", kind.as_str())];
+        let parameters = [("token", token), ("token_type_hint", kind.name())];
         self.server.post(endpoint, &parameters)
     }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 use tokio::time::Instant;
 
 use crate::adapter::{Capabilities, IamAdapter};
@@ -33,8 +34,9 @@ use observation::Observation;
 use retry::with_retries;
 
 /// A call of the gateway to an IAM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Operation {
     /// [`IamAdapter::authenticate`].
     Login,
@@ -62,19 +64,6 @@ impl Operation {
         Self::Probe,
         Self::Permissions,
     ];
-
-    /// The operation's name in logs and metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Login => "login",
-            Self::Introspection => "introspection",
-            Self::Logout => "logout",
-            Self::Keys => "keys",
-            Self::Probe => "probe",
-            Self::Permissions => "permissions",
-        }
-    }
 }
 
 /// The deadline and the concurrency limit of one operation.

@@ -399,7 +399,7 @@ impl Decision {
     /// The outcome of an operation that failed.
     pub(super) fn of_error(error: &GatewayError) -> Self {
         match error {
-            GatewayError::Refused(refusal) => Self::refused(refusal.kind()),
+            GatewayError::Refused(refusal) => Self::refused(refusal.name()),
             GatewayError::InvalidSession(why) => Self::refused(match why {
                 InvalidSession::Malformed => "malformed",
                 InvalidSession::UnknownKey => "unknown_key",
@@ -411,7 +411,7 @@ impl Decision {
                 InvalidSession::Ended => "ended",
             }),
             GatewayError::NothingGranted => Self::refused("nothing_granted"),
-            GatewayError::InvalidLogoutToken(why) => Self::refused(why.kind()),
+            GatewayError::InvalidLogoutToken(why) => Self::refused(why.name()),
             GatewayError::TooManyLogoutTokens { .. } => Self::refused("too_many_invalid"),
             GatewayError::NoLogoutTokens => Self::refused("no_logout_tokens"),
             GatewayError::Unavailable(fault)

@@ -340,7 +340,8 @@ fn each_reason_is_in_the_documentation() {
     ];
     let errors = refusals.into_iter().map(GatewayError::Refused);
     let errors = errors.chain(sessions.map(GatewayError::InvalidSession));
-    let tokens = InvalidLogoutToken::ALL.map(GatewayError::InvalidLogoutToken);
+    let tokens = InvalidLogoutToken::VARIANTS.iter().copied();
+    let tokens = tokens.map(GatewayError::InvalidLogoutToken);
     let errors = errors.chain(tokens).chain(faults.map(GatewayError::from));
     let errors = errors.chain([
         GatewayError::NoLogoutTokens,

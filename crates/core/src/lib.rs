@@ -14,7 +14,6 @@ pub mod introspection_cache;
 pub mod keys;
 pub mod login_limiter;
 mod logout_token_limiter;
-pub mod name;
 mod random;
 pub mod request;
 pub mod revocations;
@@ -26,6 +25,7 @@ pub mod upstream_logouts;
 
 pub use access_token::{AccessToken, Exchanged, TokenPolicy};
 pub use gateway::{EndedByIam, Gateway, GatewayParts, LoggedOut, Policy};
+pub use iam_adapters::name;
 pub use random::Random;
 pub use session::NewSession;
 

@@ -7,25 +7,21 @@ use secrecy::SecretString;
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Deserializer, Value};
+use strum::{IntoStaticStr, VariantArray};
+
+use crate::name::Name as _;
 
 /// The kind of a token, as in `token_type_hint` (RFC 7009 section 2.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum TokenKind {
     /// `access_token`.
     AccessToken,
     /// `refresh_token`.
     RefreshToken,
-}
-
-impl TokenKind {
-    /// The value of `token_type_hint`.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::AccessToken => "access_token",
-            Self::RefreshToken => "refresh_token",
-        }
-    }
 }
 
 /// The tokens in a body, up to where it is not JSON. Refresh tokens are first, because many servers end
@@ -49,8 +45,8 @@ impl<'de> Visitor<'de> for TokensVisitor<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
         while let Some(name) = members.next_key::<String>()? {
-            let kinds = [TokenKind::AccessToken, TokenKind::RefreshToken];
-            let Some(kind) = kinds.into_iter().find(|kind| kind.as_str() == name) else {
+            let mut kinds = TokenKind::VARIANTS.iter().copied();
+            let Some(kind) = kinds.find(|kind| kind.name() == name) else {
                 members.next_value::<IgnoredAny>()?;
                 continue;
             };

@@ -6,6 +6,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use strum::IntoStaticStr;
+
 use crate::client_address::Network;
 use crate::clock::{Clock, Moment};
 use crate::types::Subject;
@@ -41,7 +43,8 @@ const RETRIES_MIN: u32 = 3;
 ///
 /// A failure counts at most once in 10 s for each [`Requester`], so that one of them whose calls always
 /// fail does not open the circuit for all others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Circuit {
     /// Every call is made.
     Closed,
@@ -49,18 +52,6 @@ pub enum Circuit {
     HalfOpen,
     /// No call is made.
     Open,
-}
-
-impl Circuit {
-    /// The state's name in logs.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Closed => "closed",
-            Self::HalfOpen => "half_open",
-            Self::Open => "open",
-        }
-    }
 }
 
 /// For whom a call is made. A server may fail for one of them and serve all others.

@@ -10,6 +10,7 @@ use tracing::Instrument as _;
 
 use super::{Observer, Operation};
 use crate::error::IamError;
+use crate::name::Name as _;
 use crate::trace::{self, ChildSpan};
 
 /// Observes the calls of one operation.

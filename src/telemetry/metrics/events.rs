@@ -162,11 +162,11 @@ impl LogoutTokenOutcome {
         }
     }
 
-    const fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::SessionEnded => "session_ended",
             Self::SubjectEnded => "subject_ended",
-            Self::Invalid(why) => why.kind(),
+            Self::Invalid(why) => why.name(),
             Self::TurnedAway => "turned_away",
             Self::Fault => "fault",
         }
@@ -179,7 +179,7 @@ impl LogoutTokenOutcome {
             Self::TurnedAway,
             Self::Fault,
         ];
-        let invalid = InvalidLogoutToken::ALL.into_iter().map(Self::Invalid);
-        invalid.chain(others)
+        let invalid = InvalidLogoutToken::VARIANTS.iter().copied();
+        invalid.map(Self::Invalid).chain(others)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use iam_adapters::name::Name as _;
 use iam_adapters::resilient::Operation;
 use iam_adapters::{IamError, Refusal};
 use test_support::misconfigurations::MISCONFIGURATIONS;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use iam_adapters::IamError;
+use iam_adapters::name::Name as _;
 use iam_adapters::resilient::Operation;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::json;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use iam_adapters::clock::SystemClock;
 use iam_adapters::keycloak::Keycloak;
+use iam_adapters::name::Name as _;
 use iam_adapters::resilient::{CallLimit, Operation};
 use iam_adapters::{
     ClientContext, Credentials, IamAdapter, IamError, Introspection, Misconfiguration, Permissions,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use actix_web::HttpResponse;
+use iam_adapters::name::Name as _;
 use iam_adapters::resilient::Operation;
 use serde::Serialize;
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use aws_lc_rs::rand;
 use iam_adapters::error::Refusal;
+use iam_adapters::name::Name as _;
 use iam_adapters::resilient::Operation;
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{Deserializer, MapAccess, Visitor};

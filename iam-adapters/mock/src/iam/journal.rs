@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use iam_adapters::error::{IamError, Refusal};
+use iam_adapters::name::Name as _;
 use iam_adapters::resilient::Operation;
 use iam_adapters::types::Subject;
 use tokio::sync::Notify;
@@ -65,9 +66,9 @@ impl Outcome {
 
     /// The reason of a refused login.
     #[must_use]
-    pub const fn reason(self) -> Option<&'static str> {
+    pub fn reason(self) -> Option<&'static str> {
         match self {
-            Self::Refused(refusal) => Some(refusal.kind()),
+            Self::Refused(refusal) => Some(refusal.name()),
             Self::Ok | Self::Inactive | Self::Fault(_) => None,
         }
     }

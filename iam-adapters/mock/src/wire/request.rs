@@ -10,6 +10,7 @@ use actix_web::http::header::{
 use actix_web::{HttpRequest, HttpResponse};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use iam_adapters::name::Name as _;
 use iam_adapters::resilient::Operation;
 use serde_json::json;
 use tokio::time::sleep;
