@@ -13,63 +13,6 @@ use crate::error::IamError;
 /// does.
 static IN_FLIGHT: LazyLock<watch::Sender<usize>> = LazyLock::new(watch::Sender::default);
 
-/// Counts a call in flight until it is dropped, also with its runtime.
-struct CallInFlight;
-
-impl CallInFlight {
-    fn new() -> Self {
-        IN_FLIGHT.send_modify(|calls| *calls += 1);
-        Self
-    }
-}
-
-impl Drop for CallInFlight {
-    fn drop(&mut self) {
-        IN_FLIGHT.send_modify(|calls| *calls -= 1);
-    }
-}
-
-/// A new session of the IAM, which is ended on drop unless the login succeeds.
-pub struct AbandonedSession<C, F>
-where
-    C: FnOnce() -> F,
-    F: Future<Output = Result<(), IamError>> + Send + 'static,
-{
-    adapter: &'static str,
-    end: Option<C>,
-}
-
-impl<C, F> AbandonedSession<C, F>
-where
-    C: FnOnce() -> F,
-    F: Future<Output = Result<(), IamError>> + Send + 'static,
-{
-    /// `end` makes the call that ends the session.
-    pub const fn new(adapter: &'static str, end: C) -> Self {
-        Self {
-            adapter,
-            end: Some(end),
-        }
-    }
-
-    /// Keeps the session, because the login has succeeded.
-    pub fn keep(mut self) {
-        self.end = None;
-    }
-}
-
-impl<C, F> Drop for AbandonedSession<C, F>
-where
-    C: FnOnce() -> F,
-    F: Future<Output = Result<(), IamError>> + Send + 'static,
-{
-    fn drop(&mut self) {
-        if let Some(end) = self.end.take() {
-            end_session(self.adapter, end());
-        }
-    }
-}
-
 /// Ends a session with the call `end` in its own task, because no client waits for it. Without a
 /// runtime nothing can be sent, and the session ends when it expires.
 pub fn end_session<F>(adapter: &'static str, end: F)
@@ -79,7 +22,9 @@ where
     let Ok(runtime) = Handle::try_current() else {
         return;
     };
-    let in_flight = CallInFlight::new();
+    IN_FLIGHT.send_modify(|calls| *calls += 1);
+    // Also if the call is dropped with its runtime.
+    let in_flight = scopeguard::guard((), |()| IN_FLIGHT.send_modify(|calls| *calls -= 1));
     let call = async move {
         let _in_flight = in_flight;
         if let Err(error) = end.await {

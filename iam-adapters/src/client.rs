@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -83,8 +83,8 @@ pub enum ClientError {
 
 /// A client that verifies every certificate, follows no redirect, uses no proxy and requires TLS 1.2
 /// or later. It resolves the IAM's name again at least every 30 s, also while its connections are busy.
-#[derive(Debug)]
-pub struct UpstreamClient(RecycledClient);
+#[derive(Debug, Clone)]
+pub struct UpstreamClient(Arc<RecycledClient>);
 
 /// A complete response.
 pub struct Response {
@@ -143,34 +143,30 @@ impl fmt::Debug for Response {
     }
 }
 
-impl ClientSettings {
-    /// Reads the additional certificates; empty if no file is configured.
-    ///
-    /// # Errors
-    ///
-    /// [`ClientError`] if the file cannot be read or contains no certificate.
-    pub fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, ClientError> {
-        let Some(file) = &self.ca_file else {
-            return Ok(Vec::new());
-        };
-        let pem = std::fs::read(file).map_err(|source| ClientError::Unreadable {
-            path: file.clone(),
-            source,
-        })?;
-        let not_certificates = || ClientError::NotCertificates(file.clone());
-        // Added to a root store here, so that an invalid certificate is reported with its file.
-        let mut roots = RootCertStore::empty();
-        let mut certificates = Vec::new();
-        for certificate in CertificateDer::pem_slice_iter(&pem) {
-            let certificate = certificate.map_err(|_| not_certificates())?;
-            certificates.push(certificate.clone());
-            roots.add(certificate).map_err(|_| not_certificates())?;
-        }
-        if certificates.is_empty() {
-            return Err(not_certificates());
-        }
-        Ok(certificates)
+/// Reads the certificates that are trusted in addition to the machine's own; none without a file.
+pub(crate) fn certificates(
+    file: Option<&Path>,
+) -> Result<Vec<CertificateDer<'static>>, ClientError> {
+    let Some(file) = file else {
+        return Ok(Vec::new());
+    };
+    let pem = std::fs::read(file).map_err(|source| ClientError::Unreadable {
+        path: file.to_owned(),
+        source,
+    })?;
+    let not_certificates = || ClientError::NotCertificates(file.to_owned());
+    // Added to a root store here, so that an invalid certificate is reported with its file.
+    let mut roots = RootCertStore::empty();
+    let mut certificates = Vec::new();
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        let certificate = certificate.map_err(|_| not_certificates())?;
+        certificates.push(certificate.clone());
+        roots.add(certificate).map_err(|_| not_certificates())?;
     }
+    if certificates.is_empty() {
+        return Err(not_certificates());
+    }
+    Ok(certificates)
 }
 
 impl UpstreamClient {
@@ -180,7 +176,8 @@ impl UpstreamClient {
     ///
     /// [`ClientError`] if certificates cannot be loaded.
     pub fn new(settings: &ClientSettings, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
-        RecycledClient::new(client_builder(settings)?, clock).map(Self)
+        let client = RecycledClient::new(client_builder(settings)?, clock)?;
+        Ok(Self(Arc::new(client)))
     }
 
     /// A GET request.
@@ -317,7 +314,7 @@ fn describe(span: &SpanRef<'_>, response: &Result<Response, IamError>) {
 fn client_builder(
     settings: &ClientSettings,
 ) -> Result<impl Fn() -> ClientBuilder + Send + Sync + 'static, ClientError> {
-    let tls = tls::config(settings.certificates()?)?;
+    let tls = tls::config(certificates(settings.ca_file.as_deref())?)?;
     let connect_deadline = settings.connect_deadline;
     Ok(move || {
         let builder = Client::builder()
@@ -414,7 +411,7 @@ mod tests {
         let resolver = Arc::<NameService>::clone(&names);
         let with_resolver = move || builder().dns_resolver(Arc::clone(&resolver));
         let client = RecycledClient::new(with_resolver, Arc::<ManualClock>::clone(&clock));
-        let client = UpstreamClient(client.expect("a client"));
+        let client = UpstreamClient(Arc::new(client.expect("a client")));
         let url: Url = URL_WITHOUT_PORT.parse().expect("a URL");
         let call = async || {
             let answer = client.send(client.get(&url)).await;

@@ -82,7 +82,7 @@ pub enum IamError {
     Unreadable(Detail),
     /// The adapter does not understand what the IAM states about one session. The IAM and other sessions
     /// work.
-    UnreadableSession(String),
+    UnreadableSession(Detail),
     /// The IAM refuses the gateway itself, or is not the configured IAM.
     Misconfigured {
         /// The cause.
@@ -121,9 +121,9 @@ impl fmt::Display for IamError {
 impl StdError for IamError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
-            Self::Unreachable(detail) | Self::Unreadable(detail) => {
-                detail.source.as_deref().map(|cause| cause as _)
-            }
+            Self::Unreachable(detail)
+            | Self::Unreadable(detail)
+            | Self::UnreadableSession(detail) => detail.source.as_deref().map(|cause| cause as _),
             Self::PermissionSource(fault) | Self::PossibleRefusal(fault) => fault.source(),
             _ => None,
         }
@@ -183,10 +183,7 @@ impl IamError {
             Self::TimedOut(deadline) => write!(f, "{server} did not answer within {deadline:?}"),
             Self::Failed(detail) => write!(f, "{server} failed: {detail}"),
             Self::Throttled { .. } => write!(f, "{server} limits the rate of calls"),
-            Self::Unreadable(detail) => {
-                write!(f, "the response of {server} cannot be read: {detail}")
-            }
-            Self::UnreadableSession(detail) => {
+            Self::Unreadable(detail) | Self::UnreadableSession(detail) => {
                 write!(f, "the response of {server} cannot be read: {detail}")
             }
             Self::Misconfigured { what, detail } => {

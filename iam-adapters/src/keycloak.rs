@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use reqwest::{RequestBuilder, StatusCode};
+use scopeguard::ScopeGuard;
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::timeout;
 use url::Url;
 
-use crate::abandoned::AbandonedSession;
 use crate::adapter::{Capabilities, IamAdapter, SetupError};
+use crate::client::ClientSettings;
 use crate::clock::Clock;
 use crate::error::{Detail, IamError, Misconfiguration};
 use crate::jwk::VerificationKeys;
@@ -76,7 +77,10 @@ impl Keycloak {
             SECTION,
             &settings.problems(false),
             authentication,
-            &settings.client(connect_deadline),
+            &ClientSettings {
+                connect_deadline,
+                ca_file: settings.ca_file.clone(),
+            },
             clock,
         )?;
         let issuer = settings.expected_issuer();
@@ -117,12 +121,13 @@ impl Keycloak {
             .server
             .password_grant(&self.token, credentials, &[], client);
         let Granted { tokens, response } = granted.await?;
-        let abandoned = AbandonedSession::new(NAME, || {
+        // Also if the login is cancelled.
+        let abandoned = scopeguard::guard((), |()| {
             let requests = tokens
                 .iter()
                 .filter(|(kind, _)| *kind == TokenKind::RefreshToken)
                 .map(|(_, token)| self.logout_request(token));
-            OAuth2Client::end_abandoned(requests.collect())
+            self.server.end_abandoned(NAME, requests.collect());
         });
         let login = match response {
             Ok(grant) => read_grant(grant, &self.settings.client_id)?,
@@ -158,7 +163,7 @@ impl Keycloak {
                 (None, None)
             }
         };
-        abandoned.keep();
+        ScopeGuard::into_inner(abandoned);
         Ok(Authenticated {
             permissions,
             groups,

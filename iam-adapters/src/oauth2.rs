@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use reqwest::{RequestBuilder, StatusCode};
+use scopeguard::ScopeGuard;
 use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 use url::Url;
 
-use crate::abandoned::AbandonedSession;
 use crate::adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation, SetupError};
-use crate::client::Response;
+use crate::client::{ClientSettings, Response};
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration, Refusal};
 use crate::json;
@@ -100,7 +100,10 @@ impl OAuth2 {
             SECTION,
             &settings.problems(false),
             settings.authentication(Arc::clone(&clock)),
-            &settings.client(connect_deadline),
+            &ClientSettings {
+                connect_deadline,
+                ca_file: settings.ca_file.clone(),
+            },
             Arc::clone(&clock),
         )?;
         let dialect = Dialect {
@@ -233,13 +236,14 @@ impl OAuth2 {
             client,
         );
         let Granted { tokens, response } = granted.await?;
-        let abandoned = AbandonedSession::new(NAME, || {
+        // Also if the login is cancelled.
+        let abandoned = scopeguard::guard((), |()| {
             let requests = endpoints.revocation.iter().flat_map(|endpoint| {
                 tokens.iter().map(move |(kind, token)| {
                     self.revocation_request(endpoint, token.expose_secret(), *kind)
                 })
             });
-            OAuth2Client::end_abandoned(requests.collect())
+            self.server.end_abandoned(NAME, requests.collect());
         });
         let IssuedTokens {
             access_token,
@@ -296,7 +300,7 @@ impl OAuth2 {
         if expires_in.is_some_and(|lifetime| lifetime.is_zero()) {
             return Err(self.server.active_session_reported_inactive());
         }
-        abandoned.keep();
+        ScopeGuard::into_inner(abandoned);
         Ok(Authenticated {
             session,
             expires_in,
@@ -367,8 +371,8 @@ impl OAuth2 {
         // What does not fit is about this session alone, because at its login it did.
         let is_active = self.is_active(&introspected);
         let is_active = is_active.map_err(|fault| match fault {
-            IamError::Unreadable(detail) => IamError::UnreadableSession(detail.to_string()),
-            IamError::Misconfigured { detail, .. } => IamError::UnreadableSession(detail),
+            IamError::Unreadable(detail) => IamError::UnreadableSession(detail),
+            IamError::Misconfigured { detail, .. } => IamError::UnreadableSession(detail.into()),
             fault => fault,
         })?;
         if !is_active {
@@ -383,7 +387,7 @@ impl OAuth2 {
             Some(subject) if subject == session.subject => subject,
             Some(_) => {
                 return Err(IamError::UnreadableSession(
-                    "the introspection response is about another subject".to_owned(),
+                    "the introspection response is about another subject".into(),
                 ));
             }
             None if self.settings.deleted_account() == DeletedAccount::WithoutSubject
@@ -391,7 +395,7 @@ impl OAuth2 {
             {
                 return Ok(Introspection::Inactive);
             }
-            None => return Err(IamError::UnreadableSession(NO_SUBJECT.to_owned())),
+            None => return Err(IamError::UnreadableSession(NO_SUBJECT.into())),
         };
         Ok(Introspection::Active {
             subject,

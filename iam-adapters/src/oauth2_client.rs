@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
+use crate::abandoned;
 use crate::client::{Response, UpstreamClient};
 use crate::error::{Detail, IamError, Misconfiguration};
 use crate::json;
@@ -203,22 +204,25 @@ impl OAuth2Client {
         })
     }
 
-    /// Sends requests that end an abandoned session, each whether the others succeed or not.
-    pub(crate) async fn end_abandoned(
+    /// Ends the session of a login that failed or was cancelled, by these requests, each whether the
+    /// others succeed or not.
+    pub(crate) fn end_abandoned(
+        &self,
+        adapter: &'static str,
         requests: Result<Vec<RequestBuilder>, IamError>,
-    ) -> Result<(), IamError> {
-        let mut ended = Ok(());
-        for request in requests? {
-            let request = request.timeout(ABANDONED_SESSION_DEADLINE);
-            ended = ended.and(
-                match request.send().await.map(|response| response.status()) {
-                    Ok(status) if status.is_success() => Ok(()),
-                    Ok(status) => Err(IamError::Failed(format!("status {}", status.as_u16()))),
-                    Err(_) => Err(IamError::Unreachable("no response".into())),
-                },
-            );
-        }
-        ended
+    ) {
+        let http = self.http.clone();
+        abandoned::end_session(adapter, async move {
+            let mut ended = Ok(());
+            for request in requests? {
+                let sent = http.send(request.timeout(ABANDONED_SESSION_DEADLINE)).await;
+                ended = ended.and(sent.and_then(|response| match response.status {
+                    status if status.is_success() => Ok(()),
+                    status => Err(IamError::Failed(format!("status {}", status.as_u16()))),
+                }));
+            }
+            ended
+        });
     }
 
     /// Fetches the metadata, and checks that the server is the configured issuer (RFC 8414 section 3.3:

@@ -141,7 +141,7 @@ fn misconfiguration_whose_repair_no_probe_detects_keeps_the_replica_in_service()
 fn refusal_counts_as_a_response_of_the_iam_and_saturation_and_a_fault_of_one_session_do_not() {
     let refusal = Err(IamError::Refused(iam_adapters::Refusal::Disabled));
     assert_eq!(after(&[refusal]).iams[0].result, "ok");
-    let of_one_session = IamError::UnreadableSession("no subject".to_owned());
+    let of_one_session = IamError::UnreadableSession("no subject".into());
     for not_counted in [IamError::Saturated, of_one_session] {
         let report = after(&[Ok(()), Err(not_counted)]);
         assert_eq!(report.iams[0].result, "ok");

@@ -12,7 +12,6 @@ use url::Url;
 
 use super::{Keycloak, NAME};
 use crate::adapter::{IamAdapter, SetupError};
-use crate::client::ClientSettings;
 use crate::clock::Clock;
 use crate::oauth2_client::{SectionProblems, client_secret, plain_url};
 use crate::settings::AdapterSettings;
@@ -71,7 +70,7 @@ impl AdapterSettings for KeycloakSettings {
         problems.not_empty("client_id", Some(&self.client_id));
         problems.not_empty("permissions_client", self.permissions_client.as_ref());
         problems.secret(self.client_secret.as_ref());
-        problems.certificates(&self.client(Duration::ZERO));
+        problems.certificates(self.ca_file.as_deref());
         problems.found
     }
 
@@ -97,13 +96,6 @@ impl KeycloakSettings {
     /// The problem of the secret, without its value.
     pub fn secret(&self) -> Result<SecretString, String> {
         client_secret(SECTION, self.client_secret.as_ref())
-    }
-
-    pub(super) fn client(&self, connect_deadline: Duration) -> ClientSettings {
-        ClientSettings {
-            connect_deadline,
-            ca_file: self.ca_file.clone(),
-        }
     }
 
     /// An address below the realm's, with each segment percent-encoded.

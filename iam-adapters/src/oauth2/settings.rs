@@ -13,7 +13,6 @@ use url::{Url, form_urlencoded};
 
 use super::{NAME, OAuth2, TokenKind};
 use crate::adapter::{IamAdapter, SetupError};
-use crate::client::ClientSettings;
 use crate::clock::Clock;
 use crate::oauth2_client::{
     AssertionKey, ClientAssertions, ClientAuthentication, RefusedStatus, SectionProblems, as_code,
@@ -278,7 +277,7 @@ impl AdapterSettings for OAuth2Settings {
                 problems.secret(self.client_secret.as_ref());
             }
         }
-        problems.certificates(&self.client(Duration::ZERO));
+        problems.certificates(self.ca_file.as_deref());
         problems.found
     }
 
@@ -349,13 +348,6 @@ impl OAuth2Settings {
         };
         let read = AssertionKey::read(file, self.private_key_id.clone());
         read.map_err(|problem| format!("{key}: {problem}"))
-    }
-
-    pub(super) fn client(&self, connect_deadline: Duration) -> ClientSettings {
-        ClientSettings {
-            connect_deadline,
-            ca_file: self.ca_file.clone(),
-        }
     }
 
     /// The discovery document; `None` if all endpoints are configured and it is not.

@@ -1,6 +1,7 @@
 //! The settings that the sections of all authorization servers have.
 
 use std::fmt::Display;
+use std::path::Path;
 use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
@@ -8,7 +9,7 @@ use url::Url;
 
 use super::client_authentication::ClientAuthentication;
 use crate::adapter::SetupError;
-use crate::client::{ClientSettings, UpstreamClient, address_problems};
+use crate::client::{ClientSettings, UpstreamClient, address_problems, certificates};
 use crate::clock::Clock;
 
 /// The minimum length of a client secret in production, in bytes. Keycloak generates 32; a shorter one
@@ -104,8 +105,8 @@ impl SectionProblems {
     }
 
     /// Reads the additional certificates.
-    pub(crate) fn certificates(&mut self, client: &ClientSettings) {
-        if let Err(problem) = client.certificates() {
+    pub(crate) fn certificates(&mut self, file: Option<&Path>) {
+        if let Err(problem) = certificates(file) {
             self.add(problem);
         }
     }

@@ -11,7 +11,7 @@ use url::Url;
 
 use crate::client::{ClientError, ClientSettings, UpstreamClient};
 use crate::clock::Clock;
-use crate::error::{IamError, Misconfiguration};
+use crate::error::{Detail, IamError, Misconfiguration};
 use crate::json;
 use crate::scope::{Permission, Permissions};
 use crate::types::Subject;
@@ -107,26 +107,30 @@ impl PolicyServer {
 
 /// The scopes of an answer.
 fn scopes(body: &[u8]) -> Result<Permissions, IamError> {
-    let unreadable = |why: &str| IamError::Unreadable(format!("policy server: {why}").into());
-    let response: DecisionResponse =
-        json::object(body).map_err(|invalid| unreadable(&invalid.to_string()))?;
-    let result = response.result.ok_or_else(|| {
-        unreadable(
-            "no result: the decision is undefined for this user, or there is none at this path",
-        )
-    })?;
+    let response: DecisionResponse = json::object(body)
+        .map_err(|invalid| IamError::Unreadable(Detail::caused_by("policy server", invalid)))?;
+    let no_result = "policy server: no result: the decision is undefined for this user, or there is \
+                     none at this path";
+    let result = response
+        .result
+        .ok_or_else(|| IamError::Unreadable(no_result.into()))?;
     if result.len() > SCOPES_MAX {
-        return Err(unreadable("more than 10,000 scopes"));
+        let many = "policy server: more than 10,000 scopes";
+        return Err(IamError::Unreadable(many.into()));
     }
     let names = result.iter().map(|name| Permission::parse(name));
-    names
-        .collect::<Result<_, _>>()
-        .map_err(|invalid| unreadable(&format!("a scope in the result {invalid}")))
+    names.collect::<Result<_, _>>().map_err(|invalid| {
+        let what = "policy server: a scope in the result";
+        IamError::Unreadable(Detail::caused_by(what, invalid))
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error;
+
     use super::*;
+    use crate::json::InvalidObject;
 
     #[test]
     fn result_is_a_list_of_scopes() {
@@ -156,10 +160,16 @@ mod tests {
             r#"{"result": true}"#,
             r#"{"result": [], "result": ["a"]}"#,
         ] {
-            assert!(
-                matches!(read(unclear), Err(IamError::Unreadable(_))),
-                "{unclear}"
-            );
+            let fault = read(unclear).expect_err(unclear);
+            assert!(matches!(fault, IamError::Unreadable(_)), "{unclear}");
+        }
+        for (unclear, cause) in [
+            ("[]", InvalidObject::NotAnObject),
+            ("{", InvalidObject::Members),
+        ] {
+            let fault = read(unclear).expect_err(unclear);
+            let source = fault.source().and_then(<dyn Error>::downcast_ref);
+            assert_eq!(source, Some(&cause), "{fault}");
         }
         let many = vec!["a"; SCOPES_MAX + 1];
         let many = serde_json::json!({ "result": many }).to_string();

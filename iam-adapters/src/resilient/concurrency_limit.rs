@@ -37,7 +37,10 @@ impl ConcurrencyLimit {
             return Ok(permit);
         }
         let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let _waiter = Waiter(&self.waiting);
+        // Also if the call is cancelled.
+        let _waiting = scopeguard::guard(&self.waiting, |waiting| {
+            waiting.fetch_sub(1, Ordering::Relaxed);
+        });
         if before >= self.waiting_max {
             return Err(IamError::Saturated);
         }
@@ -45,14 +48,5 @@ impl ConcurrencyLimit {
             Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_)) | Err(_) => Err(IamError::Saturated),
         }
-    }
-}
-
-/// Counts a waiting call out when the wait ends, also if the call is cancelled.
-struct Waiter<'a>(&'a AtomicUsize);
-
-impl Drop for Waiter<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
