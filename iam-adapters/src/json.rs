@@ -1,6 +1,10 @@
 //! JSON objects from a client or an IAM.
 
-use serde::Deserialize;
+use std::fmt;
+
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 use thiserror::Error;
 
 /// Why bytes are not the JSON object that is expected. Shows nothing of them.
@@ -32,6 +36,35 @@ pub fn object<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, InvalidObject
     }
     let text = std::str::from_utf8(json).map_err(|_| InvalidObject::NotUtf8)?;
     serde_json::from_str(text).map_err(|_| InvalidObject::Members)
+}
+
+/// The members of an object, none of which is repeated. A [`Map`] alone keeps the last.
+pub(crate) struct UniqueMembers(pub(crate) Map<String, Value>);
+
+impl<'de> Deserialize<'de> for UniqueMembers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MembersVisitor).map(Self)
+    }
+}
+
+struct MembersVisitor;
+
+impl<'de> Visitor<'de> for MembersVisitor {
+    type Value = Map<String, Value>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        let mut unique = Map::new();
+        while let Some((name, value)) = members.next_entry()? {
+            if unique.insert(name, value).is_some() {
+                return Err(A::Error::custom("a member is repeated"));
+            }
+        }
+        Ok(unique)
+    }
 }
 
 #[cfg(test)]

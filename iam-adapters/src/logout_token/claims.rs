@@ -1,16 +1,14 @@
 //! The claims of a logout token (section 2.4), and their validation (section 2.6).
 
-use std::collections::HashMap;
-use std::fmt;
 use std::time::Duration;
 
-use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use super::jws::present;
 use super::{Ended, InvalidLogoutToken, LogoutNotice};
 use crate::clock::Moment;
-use crate::json::object;
+use crate::json::{UniqueMembers, object};
 use crate::types::Subject;
 
 /// How long after its issue a token is accepted. Keycloak's tokens have this lifetime, and are sent
@@ -31,7 +29,7 @@ struct LogoutClaims {
     aud: LogoutAudience,
     iat: u64,
     jti: String,
-    events: Events,
+    events: UniqueMembers,
     /// Required by the specification since 2022. For an older IAM only `iat` is checked.
     #[serde(default, deserialize_with = "given")]
     exp: Option<u64>,
@@ -70,40 +68,6 @@ where
     T::deserialize(deserializer).map(Some)
 }
 
-/// Whether the events contain the logout event, with an object as its value.
-struct Events(bool);
-
-impl<'de> Deserialize<'de> for Events {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct EventsVisitor;
-
-        impl<'de> Visitor<'de> for EventsVisitor {
-            type Value = Events;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("events")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Events, A::Error> {
-                let mut logout = false;
-                while let Some(name) = map.next_key::<String>()? {
-                    if name != EVENT {
-                        map.next_value::<IgnoredAny>()?;
-                    } else if logout {
-                        return Err(A::Error::duplicate_field(EVENT));
-                    } else {
-                        map.next_value::<HashMap<String, IgnoredAny>>()?;
-                        logout = true;
-                    }
-                }
-                Ok(Events(logout))
-            }
-        }
-
-        deserializer.deserialize_map(EventsVisitor)
-    }
-}
-
 /// The issuer in the claims of a token whose signature is not verified.
 pub(super) fn issuer(claims: &[u8]) -> Result<String, InvalidLogoutToken> {
     #[derive(Deserialize)]
@@ -136,8 +100,10 @@ pub(super) fn check(
     if claims.exp.is_some_and(|exp| exp <= now) || claims.nbf.is_some_and(|nbf| nbf > latest) {
         return Err(InvalidLogoutToken::Expired);
     }
-    if !claims.events.0 {
-        return Err(InvalidLogoutToken::Event);
+    match claims.events.0.get(EVENT) {
+        Some(Value::Object(_)) => {}
+        Some(_) => return Err(InvalidLogoutToken::Claims),
+        None => return Err(InvalidLogoutToken::Event),
     }
     if claims.nonce {
         return Err(InvalidLogoutToken::Nonce);

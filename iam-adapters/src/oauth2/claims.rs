@@ -1,14 +1,14 @@
 //! Introspection responses (RFC 7662 section 2.2), whose members are selected by settings.
 
-use std::fmt;
 use std::time::Duration;
 
-use serde::de::{Error, MapAccess, Visitor};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Number, Value};
 
 use crate::clock::Moment;
 use crate::error::{IamError, Misconfiguration};
+use crate::json::UniqueMembers;
 use crate::logout_token::SKEW_MAX;
 use crate::oauth2_client::shown_issuer;
 use crate::types::Subject;
@@ -24,7 +24,7 @@ pub(super) struct IntrospectionClaims {
 
 impl<'de> Deserialize<'de> for IntrospectionClaims {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let claims = deserializer.deserialize_map(UniqueMembers)?;
+        let UniqueMembers(claims) = UniqueMembers::deserialize(deserializer)?;
         let text = |name: &str| match claims.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -39,27 +39,6 @@ impl<'de> Deserialize<'de> for IntrospectionClaims {
             issuer: text("iss")?,
             claims,
         })
-    }
-}
-
-/// An object without repeated members, of which `serde_json::Value` keeps the last.
-struct UniqueMembers;
-
-impl<'de> Visitor<'de> for UniqueMembers {
-    type Value = Map<String, Value>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
-        let mut claims = Map::new();
-        while let Some((name, value)) = members.next_entry()? {
-            if claims.insert(name, value).is_some() {
-                return Err(A::Error::custom("a member is repeated"));
-            }
-        }
-        Ok(claims)
     }
 }
 
