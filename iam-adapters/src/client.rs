@@ -415,7 +415,7 @@ mod tests {
         let url: Url = URL_WITHOUT_PORT.parse().expect("a URL");
         let call = async || {
             let answer = client.send(client.get(&url)).await;
-            assert_eq!(answer.expect("an answer").status.as_u16(), 204);
+            assert_eq!(answer.expect("a response").status.as_u16(), 204);
         };
         for _ in 0..30 {
             call().await;

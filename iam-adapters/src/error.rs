@@ -180,7 +180,7 @@ impl IamError {
         match self {
             Self::Refused(refusal) => write!(f, "{server} refused the login: {refusal}"),
             Self::Unreachable(detail) => write!(f, "{server} cannot be reached: {detail}"),
-            Self::TimedOut(deadline) => write!(f, "{server} did not answer within {deadline:?}"),
+            Self::TimedOut(deadline) => write!(f, "{server} did not respond within {deadline:?}"),
             Self::Failed(detail) => write!(f, "{server} failed: {detail}"),
             Self::Throttled { .. } => write!(f, "{server} limits the rate of calls"),
             Self::Unreadable(detail) | Self::UnreadableSession(detail) => {

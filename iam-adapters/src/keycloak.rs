@@ -278,7 +278,7 @@ impl Keycloak {
         self.server.prove(&self.token, &self.introspection).await
     }
 
-    /// The cause of an error. Old versions answer an unknown client like a wrong secret at the
+    /// The cause of an error. Old versions respond to an unknown client as to a wrong secret at the
     /// introspection endpoint. The token endpoint distinguishes them in all versions.
     async fn cause_of(&self, error: IamError) -> IamError {
         let IamError::Misconfigured {

@@ -1,7 +1,7 @@
 //! Where the permissions of users come from, if not from the IAM itself: a table of groups, or a
 //! decision of a policy server.
 //!
-//! A missing or unclear answer is a fault, never "no permissions".
+//! A missing or unclear response is a fault, never "no permissions".
 
 mod distinguished_name;
 mod group_table;

@@ -58,7 +58,7 @@ impl Progress {
         self.failing.load(Ordering::Relaxed)
     }
 
-    /// Waits until so many bytes are written.
+    /// Waits until this number of bytes is written.
     pub(super) async fn reaches(&self, position: u64) {
         let mut written = self.written.subscribe();
         // The sender is not dropped meanwhile.

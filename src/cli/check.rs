@@ -119,7 +119,7 @@ async fn call(
         match adapter.probe().await {
             Ok(()) => writeln!(
                 out,
-                "  IAM           {name}answers, as {}",
+                "  IAM           {name}responds, as {}",
                 adapter.issuer()
             )?,
             Err(fault) => {

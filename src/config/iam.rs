@@ -211,7 +211,7 @@ fn check_pair(one: &IamSection, other: &IamSection, problems: &mut Problems) {
         add(
             "subject_prefix",
             format!(
-                "{section} has the same: {:?}; two users could have the same sub",
+                "{section} has the same: {:?}; two IAMs can use the same id for different users",
                 first.subject_prefix
             ),
         );
@@ -224,8 +224,7 @@ fn check_pair(one: &IamSection, other: &IamSection, problems: &mut Problems) {
         add(
             "subject_prefix",
             format!(
-                "{section} has {:?}: one is the beginning of the other, so a user of one IAM could \
-                 have the sub of a user of the other",
+                "{section} has {:?}: one is the beginning of the other, and two users can get the same sub",
                 first.subject_prefix
             ),
         );

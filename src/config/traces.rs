@@ -14,7 +14,7 @@ use super::problems::Problems;
 use super::section::section;
 use super::server_url::ServerUrl;
 
-/// The most for `timeout`. Spans wait in memory for so long.
+/// The most for `timeout`. Spans wait in memory during that time.
 const TIMEOUT_MAX: Duration = Duration::from_secs(60);
 
 section! {

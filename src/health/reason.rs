@@ -104,7 +104,7 @@ pub enum ReasonCode {
     RevocationsUnreachable,
     /// Redis refuses to store revocations.
     RevocationsRefused,
-    /// There are so many live revocations that no session can begin.
+    /// The table of revocations is full: no session can begin.
     RevocationsFull,
     /// Logouts that failed at the IAM are not finished after a while.
     UnfinishedLogouts,

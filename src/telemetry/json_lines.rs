@@ -247,7 +247,7 @@ impl Sink for Box<dyn Write + Send> {
 pub struct Stopping<'a>(&'a Shared);
 
 impl Stopping<'_> {
-    /// Waits for so long, or until the process stops. Returns whether it does.
+    /// Waits for this duration, or until the process stops. Returns whether it does.
     #[must_use]
     pub fn wait(&self, pause: Duration) -> bool {
         let queue = self.0.queue();

@@ -65,7 +65,7 @@ impl AuditFile {
             .collect()
     }
 
-    /// The lines with this event, once there are so many.
+    /// The lines with this event, once there is this number of them.
     async fn events(&self, event: &str, count: usize) -> Vec<Value> {
         until_ok(&format!("{count} lines of {event}"), async || {
             let lines = self.lines();
@@ -81,7 +81,7 @@ impl AuditFile {
         .await
     }
 
-    /// The last line with this event, once there are so many of them, without its version, time, name
+    /// The last line with this event, once there is this number of them, without its version, time, name
     /// and request id, which are checked.
     async fn last(&self, event: &str, count: usize) -> Value {
         let mut line = self.events(event, count).await.pop().expect("a line");

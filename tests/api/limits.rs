@@ -90,7 +90,7 @@ impl LimitFixture {
     }
 }
 
-/// Panics unless a limit refused it, for so many seconds.
+/// Panics unless a limit refused it, for this number of seconds.
 #[track_caller]
 fn is_stopped(answer: &Response, seconds: &str) {
     answer.is_error(429, "temporarily_unavailable");

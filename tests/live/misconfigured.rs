@@ -232,7 +232,7 @@ async fn check_performs_login_exchange_and_logout_with_a_test_account() {
     let user = fixture.user(&[READ]).await;
     let (code, output) = check(&[], &fixture.keycloak.settings(), Some(&user));
     assert_eq!(code, Some(0), "{output}");
-    for step in ["answers, as", "login", "exchange", "logout"] {
+    for step in ["responds, as", "login", "exchange", "logout"] {
         assert!(output.contains(step), "{step}: {output}");
     }
     let left = fixture.administrator.sessions_of(&user.subject).await;

@@ -44,7 +44,7 @@ impl Facts {
         found
     }
 
-    /// The trees of all traces, once the Collector has written so many spans.
+    /// The trees of all traces, once the Collector has written this number of spans.
     async fn traces(&self, count: usize) -> Vec<Vec<ExportedSpan>> {
         let all = until_ok("the spans", async || {
             let all = self.spans();

@@ -125,7 +125,7 @@ fn names(lines: &[Value]) -> Vec<&str> {
         .collect()
 }
 
-/// Waits until the file has so many lines of logins.
+/// Waits until the file has this number of lines of logins.
 fn wait_for_logins(path: &Path, count: usize) {
     until_ok_blocking("lines of logins", || {
         let text = fs::read_to_string(path).unwrap_or_default();

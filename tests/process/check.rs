@@ -280,7 +280,7 @@ async fn every_iam_that_fails_is_reported_with_its_name() {
     for line in [
         "IAM           closed the IAM cannot be reached",
         "IAM           other the IAM does not accept this gateway: unknown or disabled tenant",
-        "IAM           working answers, as ",
+        "IAM           working responds, as ",
     ] {
         assert!(ended.out.contains(line), "{line}: {}", ended.out);
     }

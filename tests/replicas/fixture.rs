@@ -182,7 +182,7 @@ impl ReplicaFixture {
     }
 }
 
-/// Waits until each gateway has read so many sealing keys.
+/// Waits until each gateway has read this number of sealing keys.
 pub(crate) async fn have_sealing_keys(gateways: &[TestGateway], count: u64) {
     for gateway in gateways {
         until(&format!("{count} sealing keys"), async || {

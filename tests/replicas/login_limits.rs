@@ -63,7 +63,7 @@ pub(crate) async fn replicas<const N: usize>(fixture: &ReplicaFixture) -> [TestG
     replicas
 }
 
-/// Waits until the replicas have sent so many events, and each has received those of the others.
+/// Waits until the replicas have sent this number of events, and each has received those of the others.
 pub(crate) async fn exchanged(replicas: &[TestGateway], total: u64) {
     until(
         &format!("{total} login events to be exchanged"),

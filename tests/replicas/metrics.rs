@@ -11,7 +11,7 @@ pub(crate) async fn has_sent_all(gateway: &TestGateway) {
     .await;
 }
 
-/// Waits until the gateway has received so many revocations of other replicas.
+/// Waits until the gateway has received this number of revocations of other replicas.
 pub(crate) async fn has_received(gateway: &TestGateway, count: u64) {
     until(&format!("{count} revocations to be received"), async || {
         gateway.metric("revocations_received_total", "").await == count

@@ -20,7 +20,7 @@ async fn replica(fixture: &ReplicaFixture) -> TestGateway {
     replica_ahead(fixture, 0).await
 }
 
-/// A replica whose clock is so many seconds ahead.
+/// A replica whose clock is this number of seconds ahead.
 async fn replica_ahead(fixture: &ReplicaFixture, seconds: i64) -> TestGateway {
     let clock = ShiftedClock::new(Arc::new(SystemClock::default()));
     let (now, by) = (

@@ -47,7 +47,7 @@ pub(super) fn of(error: reqwest::Error) -> IamError {
     }
     let phase = match (error.is_connect(), error.is_body() || error.is_decode()) {
         (true, _) => "no connection".into(),
-        (_, true) => "the connection broke within the answer".into(),
+        (_, true) => "the connection broke within the response".into(),
         _ => format!("the connection broke{hint}"),
     };
     IamError::Unreachable(Detail::caused_by(phase, InnermostCause(error)))

@@ -16,10 +16,10 @@ pub(crate) const UNSUPPORTED_TOKEN_TYPE: &str = "unsupported_token_type";
 pub(crate) enum Rejected {
     /// The server refuses the user or the session (`invalid_grant`), with this description.
     InvalidGrant(String),
-    /// The server answered with [`Dialect::refused_error`] or [`Dialect::refused_status`]: it refuses the
+    /// The server responded with [`Dialect::refused_error`] or [`Dialect::refused_status`]: it refuses the
     /// user, or the client.
     Unproven,
-    /// The server answered with a 4xx of unknown meaning. From a password grant, it may refuse the user.
+    /// The server responded with a 4xx of unknown meaning. From a password grant, it may refuse the user.
     Unclassified {
         /// What it is unless it is a refusal.
         fault: IamError,

@@ -1,5 +1,5 @@
 //! Asks a policy server for the permissions of a user, in the protocol of the Open Policy Agent's
-//! data API: `{"input": …}` is answered with `{"result": ["scope", …]}`.
+//! data API: the response to `{"input": …}` is `{"result": ["scope", …]}`.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::json;
 use crate::scope::{Permission, Permissions};
 use crate::types::Subject;
 
-/// The most scopes of an answer. The cache of permissions holds each.
+/// The most scopes of a response. The cache of permissions holds each.
 const SCOPES_MAX: usize = 10_000;
 
 /// How a policy server is called.
@@ -105,7 +105,7 @@ impl PolicyServer {
     }
 }
 
-/// The scopes of an answer.
+/// The scopes of a response.
 fn scopes(body: &[u8]) -> Result<Permissions, IamError> {
     let response: DecisionResponse = json::object(body)
         .map_err(|invalid| IamError::Unreadable(Detail::caused_by("policy server", invalid)))?;

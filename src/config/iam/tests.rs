@@ -121,7 +121,7 @@ fn contradictions_between_two_iams_name_both() {
         (
             "default = true",
             keycloak("two", "domains = ['two.test']"),
-            "iam.two.subject_prefix: [iam.one] has the same: \"\"; two users could have the same sub",
+            "iam.two.subject_prefix: [iam.one] has the same: \"\"; two IAMs can use the same id for different users",
         ),
         (
             "default = true\nsubject_prefix = 'two-b-'",

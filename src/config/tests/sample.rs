@@ -1,4 +1,4 @@
-//! A kind of IAM for unit tests: it needs no settings, has built-in accounts, and never answers.
+//! A kind of IAM for unit tests: it needs no settings, has built-in accounts, and never responds.
 
 use std::future::pending;
 use std::num::NonZeroU32;
@@ -65,7 +65,7 @@ impl AdapterSettings for SampleSettings {
     }
 }
 
-/// An IAM that accepts every call and never answers.
+/// An IAM that accepts every call and never responds.
 #[derive(Debug)]
 pub(crate) struct Sample;
 

@@ -62,7 +62,7 @@ impl Collector {
         let response = match timeout(self.deadline, self.client.send(request)).await {
             Ok(Ok(response)) => response,
             Ok(Err(fault)) => return Err(fault.about("the Collector").to_string()),
-            Err(_) => return Err("the Collector did not answer in time".to_owned()),
+            Err(_) => return Err("the Collector did not respond in time".to_owned()),
         };
         if !response.status.is_success() {
             return Err(format!("the Collector returned {}", response.status));

@@ -21,7 +21,7 @@ impl LogoutFixture {
         self.gateway.post(BACKCHANNEL_LOGOUT, &headers, body).await
     }
 
-    /// Sends so many forged tokens from one address; counts the response statuses.
+    /// Sends this number of forged tokens from one address; counts the response statuses.
     async fn flood_from(&self, address: &str, count: usize) -> BTreeMap<u16, usize> {
         let genuine = self.token().await;
         let (claims, _) = genuine.rsplit_once('.').expect("a compact JWS");

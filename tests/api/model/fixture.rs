@@ -176,7 +176,7 @@ impl ModelFixture {
         }
     }
 
-    /// Sets a wall clock to the true time plus so many milliseconds.
+    /// Sets a wall clock to the true time plus this number of milliseconds.
     pub(super) fn set_wall(&self, replica: usize, ahead: i64) {
         let by = Duration::from_millis(ahead.unsigned_abs());
         let now = self.true_clock.now().unix;

@@ -21,7 +21,7 @@ impl Setting {
 }
 
 impl Scenario {
-    /// The scenario of this seed, in which gateways cache for at least so many seconds.
+    /// The scenario of this seed, in which gateways cache for at least this number of seconds.
     pub(super) fn random(seed: u64, steps: usize, cached_at_least: u64) -> Self {
         let mut rng = Rng::new(seed);
         let setting = Setting::random(&mut rng, cached_at_least);

@@ -48,7 +48,7 @@ pub(super) enum Step {
         user: u8,
         password: Password,
     },
-    /// A right password, and a response of the IAM that takes so many milliseconds. In the meantime
+    /// A right password, and a response of the IAM that takes this number of milliseconds. In the meantime
     /// an administrator may end all sessions of the user, which the IAM reports to one replica.
     LogInSlowly {
         at: u8,
@@ -143,7 +143,7 @@ pub(super) enum Step {
         session: u8,
         millis: i8,
     },
-    /// Sets a wall clock so many milliseconds ahead of the true time.
+    /// Sets a wall clock this number of milliseconds ahead of the true time.
     SetWallClock {
         at: u8,
         ahead: i64,

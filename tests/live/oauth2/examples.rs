@@ -30,7 +30,7 @@ fn works(fixture: &OAuth2Fixture, user: &Account, text: &str) {
     let settings = [&settings[..], &keys.settings()].concat();
     let (code, output) = check(&["--config", &config], &settings, Some(user));
     assert_eq!(code, Some(0), "{output}");
-    for step in ["answers, as", "login", "exchange", "logout"] {
+    for step in ["responds, as", "login", "exchange", "logout"] {
         assert!(output.contains(step), "{step}: {output}");
     }
 }

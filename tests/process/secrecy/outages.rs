@@ -114,7 +114,7 @@ async fn timed_out_login_writes_no_secret() {
     let written = fixture.end();
     for cause in [
         "too many concurrent calls to the IAM",
-        "did not answer within",
+        "did not respond within",
     ] {
         assert!(written.contains(cause), "{cause}");
     }

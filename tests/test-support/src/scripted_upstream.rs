@@ -150,7 +150,7 @@ impl ScriptedUpstream {
         requests
     }
 
-    /// Waits until this path has received so many requests since the start.
+    /// Waits until this path has received this number of requests since the start.
     pub async fn received(&self, path: &str, count: usize) {
         let mut requests = self.shared.requests.subscribe();
         let of_path = |all: &Vec<Request>| all.iter().filter(|one| one.path == path).count();
@@ -158,7 +158,7 @@ impl ScriptedUpstream {
         seen.expect("the server runs");
     }
 
-    /// Waits until so many clients have closed their connection without a response since the start.
+    /// Waits until this number of clients have closed their connection without a response since the start.
     pub async fn disconnected(&self, count: usize) {
         let mut disconnected = self.shared.disconnected.subscribe();
         let seen = disconnected.wait_for(|seen| *seen >= count).await;

@@ -70,7 +70,7 @@ pub fn exported(collector: &ScriptedUpstream) -> Vec<ExportedSpan> {
     decoded.collect()
 }
 
-/// The spans of the trace that contains such a span, once the receiver has so many of them.
+/// The spans of the trace that contains such a span, once the receiver has this number of them.
 pub async fn trace_of(
     collector: &ScriptedUpstream,
     is_in: impl Fn(&ExportedSpan) -> bool,

@@ -79,7 +79,7 @@ async fn after_a_failed_probe_the_failures_of_one_account_open_the_circuit() {
     for (probe, circuit) in [
         (Some(failed()), Circuit::Open),
         (None, Circuit::Closed),
-        // The server answers.
+        // The server responds.
         (Some(IamError::Unreadable("".into())), Circuit::Closed),
     ] {
         let fixture = Fixture::new();
