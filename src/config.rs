@@ -75,7 +75,7 @@ use known::join;
 use section::choice;
 
 /// The most for `stale_if_error`. A permission that is removed during an outage of the IAM is granted
-/// for so long.
+/// during that time.
 const STALE_IF_ERROR_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// All settings. The types ignore unknown keys, because [`load`] refuses them before.
@@ -171,6 +171,9 @@ impl Settings {
         self.login_limits.derive_defaults(&mut self.iams);
         if let [only] = &mut *self.iams {
             only.options.default = true;
+        }
+        for iam in &mut self.iams {
+            (iam.options.r#type).get_or_insert_with(|| iam.adapter.name().to_owned());
         }
     }
 

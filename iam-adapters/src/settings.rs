@@ -44,6 +44,11 @@ pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
         None
     }
 
+    /// The settings whose defaults depend on other ones, by name, with the values in effect.
+    fn derived(&self) -> serde_json::Value {
+        serde_json::Value::Null
+    }
+
     /// The publicly known credentials in these settings. A gateway that has any must not be reachable
     /// from other machines.
     fn public_credentials(&self) -> PublicCredentials {

@@ -87,6 +87,7 @@ impl EffectiveSettings {
                 section.retain(|name, _| iam.replaced.contains(name));
                 section.extend(object(&iam.options));
                 section.extend(object(iam.adapter.json()));
+                section.extend(object(&iam.adapter.derived()));
                 shown.add(&join("iam", &iam.name), section, layers);
             }
         }
@@ -390,10 +391,28 @@ mod tests {
         let several = format!(
             "[iam.keycloak]\n{KEYCLOAK}default = true\n[iam.sample]\nsubject_prefix = 's'\nlogin = false"
         );
+        let preset = "[iam.corp]\ntype = 'oauth2'\nissuer = 'http://o/'\nclient_id = 'c'\n\
+             client_secret = 's'\npreset = 'django-oauth-toolkit'"
+            .to_owned();
+        let discovery_url = "http://o/.well-known/oauth-authorization-server";
         for (text, expected) in [
+            (
+                &preset,
+                &[
+                    ("iam.corp.discovery_url", Some(json!(discovery_url))),
+                    ("iam.corp.assertion_audience", Some(json!("issuer"))),
+                    ("iam.corp.introspect", Some(json!("access_token"))),
+                    ("iam.corp.subject_claim", Some(json!("username"))),
+                    ("iam.corp.permissions_claim", Some(json!("scope"))),
+                    ("iam.corp.deleted_account", Some(json!("inactive"))),
+                    ("iam.corp.scope", None),
+                ][..],
+            ),
             (
                 &one,
                 &[
+                    ("iam.keycloak.type", Some(json!("keycloak"))),
+                    ("iam.keycloak.issuer", Some(json!("http://k/realms/r"))),
                     ("iam.keycloak.default", Some(json!(true))),
                     ("login_limits.account_sessions_per_minute", Some(json!(20))),
                     ("login_limits.rate", Some(json!(30))),

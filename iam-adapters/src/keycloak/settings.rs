@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use url::Url;
 
 use super::{Keycloak, NAME};
@@ -80,6 +81,10 @@ impl AdapterSettings for KeycloakSettings {
         connect_deadline: Duration,
     ) -> Result<Arc<dyn IamAdapter>, SetupError> {
         Ok(Arc::new(Keycloak::new(self, connect_deadline, clock)?))
+    }
+
+    fn derived(&self) -> Value {
+        json!({"issuer": self.expected_issuer()})
     }
 
     /// Two cores with 15 logins per second each, according to Keycloak's sizing guide.

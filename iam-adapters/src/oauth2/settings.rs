@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use url::{Url, form_urlencoded};
 
 use super::{NAME, OAuth2, TokenKind};
@@ -177,7 +178,7 @@ pub enum AssertionAudience {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeletedAccount {
-    /// Active, as before: the deletion is not noticed.
+    /// Active, as before: the deletion is not detected.
     Active,
     /// Inactive.
     Inactive,
@@ -293,6 +294,17 @@ impl AdapterSettings for OAuth2Settings {
         self.groups_claim.is_none().then_some("groups_claim")
     }
 
+    fn derived(&self) -> Value {
+        json!({
+            "discovery_url": self.discovery(),
+            "assertion_audience": self.assertion_audience(),
+            "introspect": self.introspect(),
+            "subject_claim": self.subject_claim(),
+            "permissions_claim": self.permissions_claim().unwrap_or_default(),
+            "deleted_account": self.deleted_account(),
+        })
+    }
+
     /// As Keycloak's; small servers that hash passwords with one core are slower.
     fn logins_per_second(&self) -> Option<NonZeroU32> {
         NonZeroU32::new(30)
@@ -328,11 +340,9 @@ impl OAuth2Settings {
             ClientAuthMethod::PrivateKeyJwt => {
                 ClientAuthentication::PrivateKeyJwt(ClientAssertions {
                     client_id: self.client_id.clone(),
-                    audience: match (self.assertion_audience, self.preset) {
-                        (Some(AssertionAudience::Endpoint), _) | (None, Some(Preset::Glewlwyd)) => {
-                            None
-                        }
-                        (Some(AssertionAudience::Issuer) | None, _) => Some(self.issuer.clone()),
+                    audience: match self.assertion_audience() {
+                        AssertionAudience::Endpoint => None,
+                        AssertionAudience::Issuer => Some(self.issuer.clone()),
                     },
                     key: self.assertion_key()?,
                     clock,
@@ -369,6 +379,13 @@ impl OAuth2Settings {
             segments.pop_if_empty().extend([".well-known", name]);
             drop(segments);
             Some(url)
+        })
+    }
+
+    fn assertion_audience(&self) -> AssertionAudience {
+        self.assertion_audience.unwrap_or(match self.preset {
+            Some(Preset::Glewlwyd) => AssertionAudience::Endpoint,
+            Some(Preset::DjangoOauthToolkit) | None => AssertionAudience::Issuer,
         })
     }
 
