@@ -124,7 +124,7 @@ fn online_check_probes_the_iam_and_runs_a_session_of_a_test_account() {
     let ended = online(&[]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(
-        ended.out.contains("  IAM           answers"),
+        ended.out.contains("  IAM           responds"),
         "{}",
         ended.out
     );
@@ -137,7 +137,7 @@ fn online_check_probes_the_iam_and_runs_a_session_of_a_test_account() {
     let ended = online(&ACCOUNT);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     for step in [
-        "IAM           answers",
+        "IAM           responds",
         "login         ok",
         "exchange      ok",
         "logout        ok",
