@@ -28,8 +28,8 @@ pub use redis::{Address, InvalidRedis, Redis, Sentinels, Warning};
 
 use crate::health::{Health, Reason};
 use crate::telemetry::metrics::{Ignored, ReplicaMetrics};
+use auth_gateway_core::Keys;
 use auth_gateway_core::introspection_cache::shared::SharedCache;
-use auth_gateway_core::keys::Keys;
 use auth_gateway_core::revocations::RevocationIndex;
 use auth_gateway_core::{Gateway, Random};
 use log::{Backoff, Log};

@@ -21,9 +21,9 @@ use crate::health::{Reason, ReasonCode};
 use crate::startup::{self, Parts, ServerCertificate};
 use auth_gateway_core::Gateway;
 use auth_gateway_core::iams::Iam;
-use auth_gateway_core::keys::{KeyWarning, Keys};
 use auth_gateway_core::request::RequestContext;
 use auth_gateway_core::session::open_from;
+use auth_gateway_core::{KeyWarning, Keys};
 use explain::{Rights, rights, write_lines};
 
 /// The test account with which `--online` logs in, exchanges the session and logs out.

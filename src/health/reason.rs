@@ -4,7 +4,7 @@ use iam_adapters::{IamError, Misconfiguration};
 use serde::{Serialize, Serializer};
 use strum::{Display, IntoStaticStr, VariantArray};
 
-use auth_gateway_core::keys::KeyWarning;
+use auth_gateway_core::KeyWarning;
 use auth_gateway_core::name::Name as _;
 
 /// By how many seconds two clocks may differ. Verifiers of tokens often allow for as much.

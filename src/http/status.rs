@@ -15,7 +15,7 @@ use super::auth::timestamp;
 use super::health::report;
 use super::well_known::jwks_uri;
 use crate::health::{Readiness, Report};
-use auth_gateway_core::keys::{KeyStore, StoredKey, age_seconds};
+use auth_gateway_core::keys::{Key, KeyStore, age_seconds};
 use auth_gateway_core::name::Name as _;
 
 /// Nothing is loaded or executed, whatever the page contains.
@@ -116,7 +116,7 @@ fn describe(app_state: &AppState, report: &Report, now: Moment) -> Page {
     page
 }
 
-fn key<K: StoredKey>(keys: &KeyStore<K>, now: Moment) -> [String; 4] {
+fn key<K: Key>(keys: &KeyStore<K>, now: Moment) -> [String; 4] {
     let key_set = keys.key_set();
     let current = key_set.current(now);
     let age = u64::try_from(age_seconds(current, now)).unwrap_or_default();

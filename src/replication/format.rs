@@ -15,9 +15,8 @@
 
 use crate::telemetry::metrics::Ignored;
 use auth_gateway_core::entry_key::{EntryKey, KEY_ID_LEN, TAG_LEN};
-use auth_gateway_core::keys::KeySet;
-use auth_gateway_core::revocations::{Kind, NAME_LEN, Name, Revocation};
-use auth_gateway_core::session::SealingKey;
+use auth_gateway_core::keys::{KeySet, SealingKey};
+use auth_gateway_core::revocations::{Kind, NAME_LEN, Name, Revocation, RevocationKey};
 
 /// The name of the only member of a stream entry.
 pub(super) const FIELD: &str = "r";
@@ -59,7 +58,10 @@ pub(super) fn read(entry: &Entry, keys: &KeySet<SealingKey>) -> Result<Revocatio
     let name = Name::from_bytes(take(&mut rest)?);
     let kind = Kind::from_tag(kind).filter(|_| version == VERSION);
     let kind = kind.ok_or(Ignored::Malformed)?;
-    verify(entry, keys.iter().map(|key| key.revocations().entries()))?;
+    verify(
+        entry,
+        keys.iter().map(|key| RevocationKey::of(key).entries()),
+    )?;
     Ok(Revocation {
         kind,
         name,

@@ -28,16 +28,15 @@ use super::login_entry::{self, NumberedEvent};
 use super::redis::{Address, Redis};
 use super::shared_cache::RedisCache;
 use crate::telemetry::metrics::Metrics;
+use auth_gateway_core::Keys;
 use auth_gateway_core::error::{GatewayError, Internal, InvalidSession};
 use auth_gateway_core::identifiers::IdentifierKey;
 use auth_gateway_core::introspection_cache::Source;
 use auth_gateway_core::introspection_cache::shared::{Found, LookUp, SharedCache, Stored};
-use auth_gateway_core::keys::{
-    Algorithm, KeyPurpose, KeyStore, Keys, SigningKey, generate, write_new,
-};
+use auth_gateway_core::keys::{Algorithm, KeyPurpose, KeyStore, SigningKey, generate, write_new};
 use auth_gateway_core::login_limiter::{LoginChange, LoginEvent, LoginReplicas};
 use auth_gateway_core::request::{RequestContext, RequestId};
-use auth_gateway_core::revocations::{Kind, Name, Revocation};
+use auth_gateway_core::revocations::{Kind, Name, Revocation, RevocationKey};
 use auth_gateway_core::session::{self, SessionId};
 use auth_gateway_core::session_revoker::{Delivered, Replicas, RevokedSessions};
 use auth_gateway_core::{Exchanged, GatewayParts, Random};
@@ -358,7 +357,7 @@ async fn written(version: &Path) -> BTreeMap<&'static str, Value> {
     let sealing = sealing.current(NOW);
     let revocations = replica.shared.revocations.lock().unwrap();
     let revocations = revocations.iter().map(|revocation| {
-        let entry_bytes = format::write(revocation, sealing.revocations().entries());
+        let entry_bytes = format::write(revocation, RevocationKey::of(sealing).entries());
         let content = revocation_content(revocation);
         entry(&redis.revocations().key, &entry_bytes, &content)
     });
@@ -440,7 +439,7 @@ async fn session_and_shared_data_of_every_version_give_a_token_without_a_call_to
         let redis = json(&version, "redis.json");
         let sealing = replica.gateway.inner.keys().sealing.key_set();
         let session_id = SessionId::parse(id).unwrap();
-        let name = sealing.current(NOW).revocations().session(session_id);
+        let name = RevocationKey::of(sealing.current(NOW)).session(session_id);
         replica
             .shared
             .put(name, bytes(&redis["session"]), Duration::MAX);

@@ -19,7 +19,7 @@ use thiserror::Error;
 use super::fault::RedisFault;
 use super::format::{self, FIELD};
 use super::login_entry;
-use auth_gateway_core::keys::Keys;
+use auth_gateway_core::Keys;
 
 /// The deadline of a new connection, including TLS and authentication.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(1);

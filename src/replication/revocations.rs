@@ -13,7 +13,7 @@ use crate::health::{Health, Readiness, Reason, ReasonCode};
 use crate::telemetry::metrics::{Ignored, ReplicaMetrics};
 use auth_gateway_core::Gateway;
 use auth_gateway_core::entry_key::{EntryKey, KEY_ID_LEN};
-use auth_gateway_core::revocations::{Learned, Revocation, RevocationIndex};
+use auth_gateway_core::revocations::{Learned, Revocation, RevocationIndex, RevocationKey};
 
 /// Sends the revocations of a gateway, and applies those of the others to it.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Codec<ENTRY_LEN> for RevocationCodec {
 
     fn key_ids(&self) -> Vec<[u8; KEY_ID_LEN]> {
         let keys = self.gateway.keys().sealing.key_set();
-        let keys = keys.iter().map(|key| key.revocations().entries());
+        let keys = keys.iter().map(|key| RevocationKey::of(key).entries());
         keys.map(EntryKey::id).collect()
     }
 
@@ -44,7 +44,7 @@ impl Codec<ENTRY_LEN> for RevocationCodec {
 
     fn encode(&self, batch: &[(RevocationIndex, Revocation)]) -> Vec<Entry> {
         let keys = self.gateway.keys().sealing.key_set();
-        let key = keys.current(self.clock.now()).revocations().entries();
+        let key = RevocationKey::of(keys.current(self.clock.now())).entries();
         let entries = batch.iter();
         entries
             .map(|(_, content)| format::write(content, key))

@@ -8,8 +8,9 @@ use iam_adapters::Moment;
 use secrecy::ExposeSecret as _;
 
 use crate::config::{Problems, Settings};
+use auth_gateway_core::Keys;
 use auth_gateway_core::identifiers::IdentifierKey;
-use auth_gateway_core::keys::{KeyError, KeyStore, Keys, StoredKey};
+use auth_gateway_core::keys::{Key, KeyError, KeyStore};
 
 /// Reads the folders of the settings. For a purpose without a folder, a key is generated; the settings
 /// were checked for whether that is allowed.
@@ -46,7 +47,7 @@ pub(super) fn load(settings: &Settings, now: Moment, problems: &mut Problems) ->
 }
 
 /// `None` if no folder is set.
-fn open<K: StoredKey>(
+fn open<K: Key>(
     folder: Option<&PathBuf>,
     now: Moment,
     max_age: Duration,

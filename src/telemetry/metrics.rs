@@ -24,8 +24,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use strum::{IntoStaticStr, VariantArray};
 
+use auth_gateway_core::Keys;
 use auth_gateway_core::introspection_cache::CacheUsage;
-use auth_gateway_core::keys::Keys;
 use auth_gateway_core::name::Name as _;
 
 pub use audit::AuditMetrics;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth_gateway::startup::Parts;
-use auth_gateway_core::keys::{self, Algorithm, KeyPurpose, Keys, Times};
+use auth_gateway_core::Keys;
+use auth_gateway_core::keys::{self, Algorithm, KeyPurpose, Times};
 use iam_adapters::clock::ManualClock;
 use iam_adapters::{Clock as _, Replaceable};
 use iam_conformance::Account;

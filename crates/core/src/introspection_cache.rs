@@ -30,7 +30,7 @@ use opentelemetry::trace::SpanBuilder;
 use strum::{IntoStaticStr, VariantArray};
 
 use super::error::{GatewayError, InvalidSession};
-use super::keys::Keys;
+use super::gateway_keys::Keys;
 use super::revocations::{Name, Revocation, Revocations};
 use super::single_flight::{Admission, SingleFlight};
 use crate::random::Random;

@@ -8,6 +8,7 @@ pub mod entry_key;
 pub mod error;
 pub mod event;
 mod gateway;
+pub mod gateway_keys;
 pub mod iams;
 pub mod identifiers;
 pub mod introspection_cache;
@@ -25,6 +26,7 @@ pub mod upstream_logouts;
 
 pub use access_token::{AccessToken, Exchanged, TokenPolicy};
 pub use gateway::{EndedByIam, Gateway, GatewayParts, LoggedOut, Policy};
+pub use gateway_keys::{KeyWarning, Keys};
 pub use iam_adapters::name;
 pub use random::Random;
 pub use session::NewSession;

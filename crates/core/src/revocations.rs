@@ -15,16 +15,16 @@ mod revocation;
 use std::collections::{HashMap, hash_map};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use aws_lc_rs::error::Unspecified;
-use aws_lc_rs::{hkdf, hmac};
+use aws_lc_rs::hmac;
 use iam_adapters::Moment;
 
 pub use revocation::{Cause, Kind, Revocation};
 
 use super::entry_key::{EntryKey, truncated};
 use super::error::{InvalidSession, NotReady};
+use super::keys::{DerivationKey, DerivedFrom, Key as _, SealingKey};
 use super::session::{SealedSession, SessionId};
 use entry::{Entry, Insertion, Source};
 
@@ -392,20 +392,19 @@ pub struct RevocationKey {
 }
 
 impl RevocationKey {
-    /// Derives the key from the sealing key's secret bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`Unspecified`] if the library fails. No secret causes that.
-    pub fn derive(sealing_secret: &[u8]) -> Result<Self, Unspecified> {
-        let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, &[]);
-        let derived = salt.extract(sealing_secret);
-        let names = derived.expand(&[NAMES], hmac::HMAC_SHA256)?;
-        let entries = derived.expand(&[ENTRIES], hmac::HMAC_SHA256)?;
-        Ok(Self {
-            names: names.into(),
-            entries: EntryKey::new(entries.into()),
-        })
+    /// The key for the sessions of a sealing key, which keeps it.
+    #[must_use]
+    pub fn of(key: &SealingKey) -> &Arc<Self> {
+        key.derived()
+    }
+
+    /// Derives it.
+    #[must_use]
+    pub fn derive(key: &DerivationKey) -> Self {
+        Self {
+            names: key.derive_hmac_key(NAMES),
+            entries: EntryKey::new(key.derive_hmac_key(ENTRIES)),
+        }
     }
 
     /// Authenticates the entries that replicas share.
@@ -456,6 +455,12 @@ impl RevocationKey {
             context.update(part);
         }
         Name(truncated(&context.sign()))
+    }
+}
+
+impl DerivedFrom<SealingKey> for RevocationKey {
+    fn derived_from(key: &SealingKey) -> Self {
+        Self::derive(key.derivation_key())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Sessions: the id and the session token that a client holds, and the keys that seal the tokens.
+//! Sessions: the id and the session token that a client holds.
 //!
 //! A session token is a compact JWE, `dir` with `A256GCM` (RFC 7516, RFC 7518), made with aws-lc
 //! and without a JOSE library: each key has exactly one protected header, compared as bytes. So no
@@ -9,11 +9,9 @@ use std::fmt;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use aws_lc_rs::digest::{Digest, SHA256, digest};
+use aws_lc_rs::aead::{Aad, NONCE_LEN, Nonce};
 use base64::Engine as _;
 use iam_adapters::{Clock, Moment, Subject, UpstreamSession};
-use jiff::Timestamp;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -21,8 +19,9 @@ use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
 use super::error::{GatewayError, Internal, InvalidSession};
+use super::gateway_keys::Keys;
 use super::iams::{Iam, Iams};
-use super::keys::{Key, KeyError, KeyFile, KeySet, KeyStore, Keys, StoredKey};
+use super::keys::{DerivedFrom, Key as _, KeySet, KeyStore, SealingKey};
 use super::revocations::{Cause, Name, Revocation, RevocationKey, Revocations, SessionNames};
 use super::timeline::Timeline;
 use crate::base64url::BASE64;
@@ -222,7 +221,7 @@ impl SessionTokens {
     /// The name of a session that was sealed at `sealed_at`, as its revocation has it.
     pub(super) fn name(&self, id: SessionId, sealed_at: Moment) -> Name {
         let keys = self.keys.sealing.key_set();
-        keys.current(sealed_at).revocations().session(id)
+        RevocationKey::of(keys.current(sealed_at)).session(id)
     }
 
     /// Opens the pair into `buffer`, and verifies it, except for the expiry.
@@ -278,11 +277,11 @@ impl SessionTokens {
         let keys = self.keys.sealing.key_set();
         let key = keys.current(self.clock.now());
         if refused != InvalidSession::Tampered {
-            key.simulate_unseal(session_token.len());
+            simulate_unseal(key, session_token.len());
         }
         if let Ok(session) = read(black_box(&self.fallback.0)) {
             let _ = black_box(self.matching(&session, session_id));
-            self.simulate_look_up(key.revocations(), &session);
+            self.simulate_look_up(RevocationKey::of(key), &session);
         }
     }
 
@@ -322,8 +321,6 @@ impl ConstantTimeFallback {
 /// The longest session token, in bytes. Those of Keycloak have 1 to 2 KiB.
 pub const TOKEN_BYTES_MAX: usize = 8 * 1024;
 
-const KEY_LEN: usize = 32;
-
 /// The first part of the protected header of every key. Its length is a multiple of three, so the
 /// headers have a common prefix in base64url too.
 const HEADER: &str = r#"{"typ":"auth-gateway-session","alg":"dir","enc":"A256GCM","kid""#;
@@ -343,123 +340,70 @@ const ZEROS: &str = match str::from_utf8(&[b'A'; TOKEN_BYTES_MAX]) {
 /// The length of the content, in base64url, that is assumed of a shorter token.
 const TEXT_LEN_MIN: usize = 512;
 
-/// A key that seals and opens session tokens.
-pub struct SealingKey {
-    kid: String,
-    first_use: Timestamp,
-    key: LessSafeKey,
-    /// The protected header in base64url. It is authenticated with the content, so a token for another
-    /// purpose under the same key does not open.
-    header: String,
-    /// Compares the key with one that is read later.
-    digest: Digest,
-    revocations: Arc<RevocationKey>,
+/// The protected header of the session tokens of a key, in base64url. It is authenticated with the
+/// content, so a token for another purpose under the same key does not open.
+struct ProtectedHeader(String);
+
+impl DerivedFrom<SealingKey> for ProtectedHeader {
+    fn derived_from(key: &SealingKey) -> Self {
+        Self(BASE64.encode(format!(r#"{HEADER}:"{}"}}"#, key.kid())))
+    }
 }
 
-impl SealingKey {
-    /// The `alg` of the JWK in the key's file. That of the token's header is `dir` (RFC 7518 section
-    /// 4.5).
-    pub const ALGORITHM: &'static str = "A256GCM";
+/// The header of the tokens of a key, in base64url.
+fn header_of(key: &SealingKey) -> &str {
+    let ProtectedHeader(header) = &**key.derived();
+    header
+}
 
-    /// A key of 32 secret bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`KeyError::Invalid`] if there are more or fewer, or all are equal.
-    pub fn new(secret: &[u8], kid: &str, first_use: Timestamp) -> Result<Self, KeyError> {
-        let all_equal = secret.iter().all(|byte| Some(byte) == secret.first());
-        if secret.len() != KEY_LEN || all_equal {
-            return Err(KeyError::Invalid("k is not 32 random bytes"));
-        }
-        let key = UnboundKey::new(&AES_256_GCM, secret)
-            .map_err(|_| KeyError::Invalid("not an A256GCM key"))?;
-        let revocations = RevocationKey::derive(secret)
-            .map_err(|_| KeyError::Invalid("no key can be derived from it"))?;
-        let header = format!(r#"{HEADER}:"{kid}"}}"#);
-        let key = Self {
-            kid: kid.to_owned(),
-            first_use,
-            key: LessSafeKey::new(key),
-            header: BASE64.encode(header),
-            digest: digest(&SHA256, secret),
-            revocations: Arc::new(revocations),
-        };
-        key.self_test()?;
-        Ok(key)
+/// Opens the parts into `buffer`.
+fn unseal<'b>(
+    key: &SealingKey,
+    parts: &TokenParts<'_>,
+    buffer: &'b mut Zeroizing<Vec<u8>>,
+) -> Result<&'b [u8], InvalidSession> {
+    let TokenParts { nonce, text, tag } = parts;
+    let mut nonce_bytes = [0; NONCE_LEN];
+    if BASE64
+        .decode_slice(nonce, &mut nonce_bytes)
+        .map_err(|_| InvalidSession::Malformed)?
+        != NONCE_LEN
+    {
+        return Err(InvalidSession::Malformed);
     }
+    // One allocation that never grows: growing would leave a copy that is not wiped.
+    buffer.reserve_exact((text.len() + tag.len()) / 4 * 3 + 8);
+    BASE64
+        .decode_vec(text, buffer)
+        .and_then(|()| BASE64.decode_vec(tag, buffer))
+        .map_err(|_| InvalidSession::Malformed)?;
+    tracing::trace!(bytes = buffer.len(), "open the session token");
+    key.aead()
+        .open_in_place(
+            Nonce::assume_unique_for_key(nonce_bytes),
+            Aad::from(header_of(key).as_bytes()),
+            buffer,
+        )
+        .map(|plain| &*plain)
+        .map_err(|_| InvalidSession::Tampered)
+}
 
-    /// Seals a text and opens it again. The nonce may repeat because the text is always the same.
-    fn self_test(&self) -> Result<(), KeyError> {
-        const TEXT: &[u8] = b"auth-gateway self-test";
-        let nonce = || Nonce::assume_unique_for_key([0; NONCE_LEN]);
-        let aad = || Aad::from(self.header.as_bytes());
-        let mut text = TEXT.to_vec();
-        self.key
-            .seal_in_place_append_tag(nonce(), aad(), &mut text)
-            .map_err(|_| KeyError::SelfTest)?;
-        let opened = self.key.open_in_place(nonce(), aad(), &mut text);
-        if opened.is_ok_and(|opened| opened == TEXT) {
-            Ok(())
-        } else {
-            Err(KeyError::SelfTest)
-        }
-    }
-
-    /// Computes the names of revocations of sessions that this key sealed.
-    #[must_use]
-    pub fn revocations(&self) -> &Arc<RevocationKey> {
-        &self.revocations
-    }
-
-    /// Opens the parts into `buffer`.
-    fn unseal<'b>(
-        &self,
-        parts: &TokenParts<'_>,
-        buffer: &'b mut Zeroizing<Vec<u8>>,
-    ) -> Result<&'b [u8], InvalidSession> {
-        let TokenParts { nonce, text, tag } = parts;
-        let mut nonce_bytes = [0; NONCE_LEN];
-        if BASE64
-            .decode_slice(nonce, &mut nonce_bytes)
-            .map_err(|_| InvalidSession::Malformed)?
-            != NONCE_LEN
-        {
-            return Err(InvalidSession::Malformed);
-        }
-        // One allocation that never grows: growing would leave a copy that is not wiped.
-        buffer.reserve_exact((text.len() + tag.len()) / 4 * 3 + 8);
-        BASE64
-            .decode_vec(text, buffer)
-            .and_then(|()| BASE64.decode_vec(tag, buffer))
-            .map_err(|_| InvalidSession::Malformed)?;
-        tracing::trace!(bytes = buffer.len(), "open the session token");
-        self.key
-            .open_in_place(
-                Nonce::assume_unique_for_key(nonce_bytes),
-                Aad::from(self.header.as_bytes()),
-                buffer,
-            )
-            .map(|plain| &*plain)
-            .map_err(|_| InvalidSession::Tampered)
-    }
-
-    /// Does the work of opening a token of this length, without a result.
-    pub fn simulate_unseal(&self, token_len: usize) {
-        let dots = 4;
-        let frame = self.header.len() + NONCE_TEXT_LEN + TAG_TEXT_LEN + dots;
-        let length = token_len.saturating_sub(frame);
-        let length = length.clamp(TEXT_LEN_MIN, TOKEN_BYTES_MAX);
-        // No base64url text is one character longer than a multiple of four.
-        let length = length - usize::from(length % 4 == 1);
-        let zeros = |length| ZEROS.get(..length).unwrap_or(ZEROS);
-        let parts = TokenParts {
-            nonce: zeros(NONCE_TEXT_LEN),
-            text: zeros(length),
-            tag: zeros(TAG_TEXT_LEN),
-        };
-        let mut buffer = Zeroizing::default();
-        let _ = black_box(self.unseal(black_box(&parts), &mut buffer));
-    }
+/// Does the work of opening a token of this length, without a result.
+fn simulate_unseal(key: &SealingKey, token_len: usize) {
+    let dots = 4;
+    let frame = header_of(key).len() + NONCE_TEXT_LEN + TAG_TEXT_LEN + dots;
+    let length = token_len.saturating_sub(frame);
+    let length = length.clamp(TEXT_LEN_MIN, TOKEN_BYTES_MAX);
+    // No base64url text is one character longer than a multiple of four.
+    let length = length - usize::from(length % 4 == 1);
+    let zeros = |length| ZEROS.get(..length).unwrap_or(ZEROS);
+    let parts = TokenParts {
+        nonce: zeros(NONCE_TEXT_LEN),
+        text: zeros(length),
+        tag: zeros(TAG_TEXT_LEN),
+    };
+    let mut buffer = Zeroizing::default();
+    let _ = black_box(unseal(key, black_box(&parts), &mut buffer));
 }
 
 /// The encrypted and authenticated parts of a token, each in base64url.
@@ -467,37 +411,6 @@ struct TokenParts<'t> {
     nonce: &'t str,
     text: &'t str,
     tag: &'t str,
-}
-
-impl Key for SealingKey {
-    fn kid(&self) -> &str {
-        &self.kid
-    }
-
-    fn first_use(&self) -> Timestamp {
-        self.first_use
-    }
-}
-
-impl StoredKey for SealingKey {
-    const PURPOSE: &'static str = "sealing";
-
-    fn from_file(file: &KeyFile) -> Result<Self, KeyError> {
-        file.to_sealing()
-    }
-
-    fn is_same(&self, before: &Self) -> bool {
-        self.digest.as_ref() == before.digest.as_ref()
-    }
-}
-
-impl fmt::Debug for SealingKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SealingKey")
-            .field("kid", &self.kid)
-            .field("first_use", &self.first_use)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Seals a session with the key in use.
@@ -518,17 +431,17 @@ pub fn seal(
         .map_err(|_| GatewayError::Internal(Internal::Encoding))?;
     let mut nonce = [0; NONCE_LEN];
     random.fill(&mut nonce)?;
+    let header = header_of(key);
     let tag = key
-        .key
+        .aead()
         .seal_in_place_separate_tag(
             Nonce::assume_unique_for_key(nonce),
-            Aad::from(key.header.as_bytes()),
+            Aad::from(header.as_bytes()),
             &mut text,
         )
         .map_err(|_| GatewayError::Internal(Internal::Encoding))?;
     let token = format!(
-        "{}..{}.{}.{}",
-        key.header,
+        "{header}..{}.{}.{}",
         BASE64.encode(nonce),
         BASE64.encode(&*text),
         BASE64.encode(tag)
@@ -537,13 +450,6 @@ pub fn seal(
         return Err(GatewayError::Internal(Internal::SessionTooLarge));
     }
     Ok(token)
-}
-
-/// The key that the header of a token names. Only opening proves it.
-#[must_use]
-fn key_of<'k>(keys: &'k KeySet<SealingKey>, token: &str) -> Option<&'k SealingKey> {
-    let header = token.split('.').next()?;
-    keys.iter().find(|key| key.header == header)
 }
 
 /// Opens a session token into `buffer`, from which the session borrows.
@@ -558,6 +464,15 @@ pub fn open<'b>(
     token: &str,
     buffer: &'b mut Zeroizing<Vec<u8>>,
 ) -> Result<SealedSession<'b>, InvalidSession> {
+    open_with_key(keys, token, buffer).map(|(session, _)| session)
+}
+
+/// Opens a session token as [`open`] does, and returns its key too.
+fn open_with_key<'k, 'b>(
+    keys: &'k KeySet<SealingKey>,
+    token: &str,
+    buffer: &'b mut Zeroizing<Vec<u8>>,
+) -> Result<(SealedSession<'b>, &'k SealingKey), InvalidSession> {
     if token.len() > TOKEN_BYTES_MAX {
         return Err(InvalidSession::Malformed);
     }
@@ -569,8 +484,11 @@ pub fn open<'b>(
     if !encrypted_key.is_empty() || tag.len() != TAG_TEXT_LEN || parts.next().is_some() {
         return Err(InvalidSession::Malformed);
     }
-    let key = key_of(keys, header).ok_or(InvalidSession::UnknownKey)?;
-    read(key.unseal(&TokenParts { nonce, text, tag }, buffer)?)
+    // Only opening proves that it is this key.
+    let key = keys.iter().find(|key| header_of(key) == header);
+    let key = key.ok_or(InvalidSession::UnknownKey)?;
+    let session = read(unseal(key, &TokenParts { nonce, text, tag }, buffer)?)?;
+    Ok((session, key))
 }
 
 /// Opens a session token as [`open`] does, and returns the revocation key of its sealing key too. If
@@ -586,15 +504,14 @@ pub fn open_from<'b>(
     buffer: &'b mut Zeroizing<Vec<u8>>,
 ) -> Result<(SealedSession<'b>, Arc<RevocationKey>), GatewayError> {
     let key_set = keys.key_set();
-    let session = open(&key_set, token, buffer).map_err(|refused| {
+    let (session, key) = open_with_key(&key_set, token, buffer).map_err(|refused| {
         let is_session_token = || token.starts_with(&BASE64.encode(HEADER));
         if refused == InvalidSession::UnknownKey && keys.is_behind() && is_session_token() {
             return GatewayError::from(Internal::KeysUnreadable);
         }
         refused.into()
     })?;
-    let key = key_of(&key_set, token).ok_or(InvalidSession::UnknownKey)?;
-    Ok((session, Arc::clone(key.revocations())))
+    Ok((session, Arc::clone(RevocationKey::of(key))))
 }
 
 /// The session in an opened token.

@@ -12,8 +12,9 @@ use iam_adapters::{Clock, Moment, Subject};
 use thiserror::Error;
 use tokio::time::sleep;
 
+use super::gateway_keys::Keys;
 use super::iams::{Iam, Iams};
-use super::keys::{Keys, overlap};
+use super::keys::overlap;
 use super::revocations::{Kind, Learned, Revocation, RevocationKey, Revocations};
 use super::session::SessionId;
 use super::timeline::Timeline;
@@ -198,7 +199,7 @@ impl SessionRevoker {
     pub(super) fn is_used(&self, iam: &Iam, jti: &str) -> bool {
         let keys = self.keys.sealing.key_set();
         keys.iter().any(|key| {
-            let name = key.revocations().logout_token(iam.kind, &iam.issuer, jti);
+            let name = RevocationKey::of(key).logout_token(iam.kind, &iam.issuer, jti);
             self.revocations.contains(Kind::UpstreamSession, name)
         })
     }
@@ -211,7 +212,7 @@ impl SessionRevoker {
         }
         let now = self.clock.now();
         let keys = self.keys.sealing.key_set();
-        let key = keys.current(now).revocations();
+        let key = RevocationKey::of(keys.current(now));
         let name = key.logout_token(iam.kind, &iam.issuer, &token.jti);
         let used = Revocation::of_upstream_session(name, now, AGE_MAX + SKEW_MAX);
         // The IAM does not wait for the delivery.
@@ -329,7 +330,7 @@ impl SessionRevoker {
     ) -> Vec<Revocation> {
         let keys = self.keys.sealing.key_set();
         keys.honoured(now, overlap(longest, Duration::ZERO))
-            .map(|key| revocation(key.revocations()))
+            .map(|key| revocation(RevocationKey::of(key)))
             .collect()
     }
 

@@ -1,6 +1,7 @@
 //! The published signing key, with which tests can sign tokens themselves.
 
-use auth_gateway_core::keys::{KeyError, KeyFile, KeySet, Keys};
+use auth_gateway_core::Keys;
+use auth_gateway_core::keys::{KeyError, KeyFile, KeySet};
 
 /// The private JWK, as published in the repository. Only a gateway with the mock on a loopback address
 /// may use it.

@@ -33,7 +33,7 @@ fn entry_of_every_kind_is_read_as_it_was_written() {
     let own = keys(vec![key("a", 1), key("b", 2)]);
     for kind in Kind::ALL {
         for key in own.iter() {
-            let written = write(&revocation(kind), key.revocations().entries());
+            let written = write(&revocation(kind), RevocationKey::of(key).entries());
             assert_eq!(read(&written, &own), Ok(revocation(kind)));
         }
     }
@@ -43,7 +43,7 @@ fn entry_of_every_kind_is_read_as_it_was_written() {
 #[test]
 fn format_is_that_of_the_documentation() {
     let key = key("a", 1);
-    let key = key.revocations().entries();
+    let key = RevocationKey::of(&key).entries();
     let entry = write(&revocation(Kind::Subject), key);
     let mut expected = vec![2, 0, 0, 0, 0, 0, 0, 3, 0xe8, 0, 0, 0, 0, 0, 0, 1, 0x90, 3];
     expected.extend([7; 16]);
@@ -58,7 +58,7 @@ fn entry_with_any_changed_bit_is_ignored() {
     let own = keys(vec![key("a", 1)]);
     let entry = write(
         &revocation(Kind::Session),
-        own.current(NOW).revocations().entries(),
+        RevocationKey::of(own.current(NOW)).entries(),
     );
     for bit in 0..8 * ENTRY_LEN {
         let mut changed = entry;
@@ -78,7 +78,10 @@ fn entry_with_any_changed_bit_is_ignored() {
 #[test]
 fn entry_of_an_unknown_key_is_ignored_until_the_key_is_loaded() {
     let foreign = key("b", 2);
-    let entry = write(&revocation(Kind::Session), foreign.revocations().entries());
+    let entry = write(
+        &revocation(Kind::Session),
+        RevocationKey::of(&foreign).entries(),
+    );
     let own = keys(vec![key("a", 1)]);
     assert_eq!(read(&entry, &own), Err(Ignored::UnknownKey));
     let both = keys(vec![key("a", 1), foreign]);

@@ -6,6 +6,7 @@ use iam_adapters::Moment;
 
 use super::*;
 use crate::replication::RedisFault;
+use auth_gateway_core::keys::DerivationKey;
 use auth_gateway_core::revocations::{Cause, Kind, Name, RevocationKey, Revocations};
 use auth_gateway_core::session::SessionId;
 
@@ -28,7 +29,12 @@ const FULL: Result<(), RedisFault> = Err(RedisFault::Refused("OOM"));
 /// A revocation with this expiry, by which the tests distinguish them.
 fn revocation(forget_at: u64) -> Revocation {
     let id = SessionId::generate(&aws_lc_rs::rand::SystemRandom::new()).unwrap();
-    let name = RevocationKey::derive(b"secret").unwrap().session(id);
+    let name = RevocationKey::derive(&DerivationKey::new(
+        b"secret",
+        "k1",
+        jiff::Timestamp::UNIX_EPOCH,
+    ))
+    .session(id);
     Revocation {
         forget_at,
         ..Revocation::of_session(name, Cause::LoggedOut, 0)

@@ -9,8 +9,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Labels;
-use auth_gateway_core::keys::{IDENTIFIERS, KeyStore, Keys, SigningKey, StoredKey, age_seconds};
-use auth_gateway_core::session::SealingKey;
+use auth_gateway_core::gateway_keys::{IDENTIFIERS, Keys};
+use auth_gateway_core::keys::{Key, KeyStore, SealingKey, SigningKey, age_seconds};
 
 pub(super) struct KeyMetrics {
     ages: Family<[(&'static str, String); 2], Gauge>,
@@ -54,7 +54,7 @@ impl KeyMetrics {
         }
     }
 
-    fn take_from<K: StoredKey>(&self, keys: &KeyStore<K>, now: Moment) {
+    fn take_from<K: Key>(&self, keys: &KeyStore<K>, now: Moment) {
         let purpose = ("purpose", K::PURPOSE);
         let key_set = keys.key_set();
         let current = key_set.current(now);

@@ -1,7 +1,7 @@
 //! Every kind of invalid session, made with the real sealing key.
 
-use auth_gateway_core::keys::KeySet;
-use auth_gateway_core::session::{FORMAT, SealedSession, SealingKey, seal};
+use auth_gateway_core::keys::{KeySet, SealingKey};
+use auth_gateway_core::session::{FORMAT, SealedSession, seal};
 use aws_lc_rs::rand::SystemRandom;
 use iam_adapters::Clock as _;
 use test_support::client::Session;

@@ -2,10 +2,8 @@
 
 #![no_main]
 
-use auth_gateway_core::keys::KeySet;
-use auth_gateway_core::session::{
-    FORMAT, SealedSession, SealingKey, TOKEN_BYTES_MAX, open, seal,
-};
+use auth_gateway_core::keys::{KeySet, SealingKey};
+use auth_gateway_core::session::{FORMAT, SealedSession, TOKEN_BYTES_MAX, open, seal};
 use auth_gateway_fuzz::NOW;
 use aws_lc_rs::rand::SystemRandom;
 use base64::Engine as _;

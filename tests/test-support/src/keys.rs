@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use auth_gateway_core::keys::{self, Algorithm, KeyPurpose, KeyStore};
-use auth_gateway_core::session::{self, SealingKey};
+use auth_gateway_core::keys::{self, Algorithm, KeyPurpose, KeyStore, SealingKey};
+use auth_gateway_core::session;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::{Clock as _, UpstreamSession};
 use jiff::Timestamp;

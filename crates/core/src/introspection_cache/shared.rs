@@ -20,7 +20,8 @@ use iam_adapters::{Clock, Moment, Permission, Permissions};
 use strum::{IntoStaticStr, VariantArray};
 
 use super::super::Random;
-use super::super::keys::{Key as _, Keys};
+use super::super::gateway_keys::Keys;
+use super::super::keys::{DerivationKey, DerivedFrom, Key as _, SigningKey};
 use super::super::revocations::Name;
 use super::Fingerprint;
 
@@ -85,19 +86,19 @@ pub trait SharedCache: fmt::Debug + Send + Sync {
 }
 
 /// Derived from a signing key; seals and opens entries.
-pub struct EntryKey(hkdf::Prk);
+pub struct CacheSealingKey(hkdf::Prk);
 
-impl EntryKey {
-    /// Derives the key from the secret bytes of a signing key.
-    ///
-    /// # Errors
-    ///
-    /// [`Unspecified`] if the library fails. No secret causes that.
-    pub fn derive(signing_secret: &[u8]) -> Result<Self, Unspecified> {
-        let salt = hkdf::Salt::none(hkdf::HKDF_SHA256);
-        let derived = salt.extract(signing_secret);
-        let derived = derived.expand(&[PURPOSE], hkdf::HKDF_SHA256)?;
-        Ok(Self(derived.into()))
+impl CacheSealingKey {
+    /// Derives it.
+    #[must_use]
+    pub fn derive(key: &DerivationKey) -> Self {
+        let secret = key.derive(PURPOSE);
+        Self(hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, &*secret))
+    }
+
+    /// The key of a signing key, which keeps it.
+    fn of(key: &SigningKey) -> &Self {
+        key.derived::<Self>()
     }
 
     fn of_entry(&self, salt: &[u8]) -> Result<LessSafeKey, Unspecified> {
@@ -107,9 +108,15 @@ impl EntryKey {
     }
 }
 
-impl fmt::Debug for EntryKey {
+impl DerivedFrom<SigningKey> for CacheSealingKey {
+    fn derived_from(key: &SigningKey) -> Self {
+        Self::derive(key.derivation_key())
+    }
+}
+
+impl fmt::Debug for CacheSealingKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("EntryKey([REDACTED])")
+        f.write_str("CacheSealingKey([REDACTED])")
     }
 }
 
@@ -128,7 +135,7 @@ fn additional_data(kid: &str, of: &Fingerprint) -> Aad<Vec<u8>> {
 
 /// Seals a content: the format, the salt, the length of the key id, the key id, and the sealed text.
 pub(crate) fn seal(
-    key: &EntryKey,
+    key: &CacheSealingKey,
     kid: &str,
     salt: [u8; SALT_LEN],
     of: &Fingerprint,
@@ -249,7 +256,7 @@ impl SealedSharedCache {
         let content = EntryContent::encode(requested_at.unix, lifetime, permissions);
         let key_set = self.keys.signing.key_set();
         let key = key_set.current(now);
-        if let Some(entry) = seal(key.entries(), key.kid(), salt, of, content) {
+        if let Some(entry) = seal(CacheSealingKey::of(key), key.kid(), salt, of, content) {
             self.cache.put(name, entry, remaining);
         }
     }
@@ -279,7 +286,7 @@ impl SealedSharedCache {
         let opened = || {
             let aad = additional_data(parts.kid, of);
             let mut text = parts.text.to_vec();
-            let key = key.entries().of_entry(parts.salt).ok()?;
+            let key = CacheSealingKey::of(key).of_entry(parts.salt).ok()?;
             let content = key.open_in_place(nonce(), aad, &mut text).ok()?;
             EntryContent::decode(content)
         };

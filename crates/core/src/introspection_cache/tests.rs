@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::error::InvalidSession;
 use crate::gateway::tests::scripted_iam::{Reply, ScriptedIam};
+use crate::keys::DerivationKey;
 use crate::revocations::{Cause, RevocationKey};
 use crate::session::SessionId;
 use crate::session::TOKEN_BYTES_MAX;
@@ -200,7 +201,12 @@ fn request(fingerprint: Fingerprint) -> IntrospectionRequest {
     IntrospectionRequest {
         fingerprint,
         revocation: Revocation::of_session(
-            RevocationKey::derive(b"secret").unwrap().session(id),
+            RevocationKey::derive(&DerivationKey::new(
+                b"secret",
+                "k1",
+                jiff::Timestamp::UNIX_EPOCH,
+            ))
+            .session(id),
             Cause::Upstream,
             1_900_000_000,
         ),

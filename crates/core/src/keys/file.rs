@@ -7,9 +7,8 @@ use josekit::jwk::{Jwk, alg::ec::EcCurve, alg::ed::EdCurve};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use super::{Algorithm, KeyError, SigningKey};
+use super::{Algorithm, KeyError, SealingKey, SigningKey};
 use crate::base64url::BASE64;
-use crate::session::SealingKey;
 
 /// The member of the JWK with the time of first use (RFC 3339).
 const FIRST_USE: &str = "first_use";
@@ -114,7 +113,7 @@ impl KeyFile {
 }
 
 /// A kid is part of headers and file names, so it has neither quotes nor slashes.
-pub(super) fn is_kid(kid: &str) -> bool {
+pub(crate) fn is_kid(kid: &str) -> bool {
     (1..=64).contains(&kid.len())
         && !kid.starts_with('.')
         && kid
@@ -176,7 +175,7 @@ fn thumbprint(jwk: &Jwk) -> String {
 
 /// Refuses a key whose `use` or `key_ops` are for something else (RFC 7517 sections 4.2 and 4.3):
 /// another system may have it too.
-pub(crate) fn is_meant_for(jwk: &Jwk, usage: &str, operations: &[&str]) -> Result<(), KeyError> {
+pub(super) fn is_meant_for(jwk: &Jwk, usage: &str, operations: &[&str]) -> Result<(), KeyError> {
     let has_usage = jwk.key_use().is_none_or(|key_use| key_use == usage);
     let all = operations
         .iter()

@@ -12,7 +12,7 @@ use rustix::fs::StatVfsMountFlags;
 use rustix::process::geteuid;
 use zeroize::Zeroizing;
 
-use super::{KeyError, KeyFile, StoredKey};
+use super::{Key, KeyError, KeyFile};
 
 /// The longest key file; far above the largest key.
 const FILE_BYTES_MAX: u64 = 32 * 1024;
@@ -105,7 +105,7 @@ impl Folder {
     /// # Errors
     ///
     /// [`KeyError`] with every problem and its file.
-    pub(super) fn keys<K: StoredKey>(self) -> Result<Vec<K>, KeyError> {
+    pub(super) fn keys<K: Key>(self) -> Result<Vec<K>, KeyError> {
         let mut keys = Vec::new();
         let mut errors = self.errors;
         for (path, text) in &self.files {

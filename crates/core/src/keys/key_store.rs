@@ -12,7 +12,7 @@ use iam_adapters::Moment;
 use jiff::{SignedDuration, Timestamp};
 
 use super::folder::{self, Folder};
-use super::{Key, KeyError, StoredKey, lead};
+use super::{Key, KeyError, lead};
 
 /// The keys of one purpose, and their folder.
 pub struct KeyStore<K> {
@@ -77,7 +77,7 @@ impl<K> KeyStore<K> {
     }
 }
 
-impl<K: StoredKey> KeyStore<K> {
+impl<K: Key> KeyStore<K> {
     /// The keys of a folder, for a replica that starts. `max_age` is how long verifiers may cache the
     /// published keys.
     ///
@@ -149,7 +149,7 @@ impl<K: StoredKey> KeyStore<K> {
     }
 }
 
-fn named<K: StoredKey>(key: &K) -> (&str, Timestamp) {
+fn named<K: Key>(key: &K) -> (&str, Timestamp) {
     (key.kid(), key.first_use())
 }
 
@@ -276,7 +276,7 @@ impl<K: Key> KeySet<K> {
     }
 }
 
-impl<K: StoredKey> KeySet<K> {
+impl<K: Key> KeySet<K> {
     /// The keys that a running replica finds in its folder. A new key is used after it was published
     /// for long enough, whatever its file contains. But if the key in use was removed, the next one is used
     /// at once.
@@ -352,7 +352,7 @@ fn has_come(time: Timestamp, now: Moment) -> bool {
 }
 
 /// The time in whole seconds.
-pub(super) fn timestamp(now: Moment) -> Timestamp {
+pub(crate) fn timestamp(now: Moment) -> Timestamp {
     let seconds = i64::try_from(now.unix_seconds()).unwrap_or(i64::MAX);
     Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX)
 }

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::folder::{Folder, invalid};
 use super::*;
 
-mod comparison;
 mod folder;
 mod lead;
 mod plan;
@@ -56,7 +55,7 @@ fn parsed(jwk: &Value) -> Result<KeyFile, KeyError> {
     KeyFile::parse(jwk.to_string().as_bytes())
 }
 
-fn load<K: StoredKey>(dir: &Path) -> Result<KeySet<K>, KeyError> {
+fn load<K: Key>(dir: &Path) -> Result<KeySet<K>, KeyError> {
     let keys = Folder::read(dir)?.keys()?;
     KeySet::new(keys).map_err(|reason| invalid(dir, reason))
 }

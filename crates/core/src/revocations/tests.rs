@@ -22,7 +22,11 @@ fn id() -> SessionId {
 }
 
 fn key() -> RevocationKey {
-    RevocationKey::derive(&[7; 32]).unwrap()
+    RevocationKey::derive(&DerivationKey::new(
+        &[7; 32],
+        "k1",
+        jiff::Timestamp::UNIX_EPOCH,
+    ))
 }
 
 /// A session of Alice, verified at this second.
@@ -188,7 +192,14 @@ fn second_look_up_finds_a_revocation_extended_since_the_first() {
 
 #[test]
 fn names_differ_by_kind_key_and_every_part() {
-    let (one, other) = (key(), RevocationKey::derive(&[8; 32]).unwrap());
+    let (one, other) = (
+        key(),
+        RevocationKey::derive(&DerivationKey::new(
+            &[8; 32],
+            "k1",
+            jiff::Timestamp::UNIX_EPOCH,
+        )),
+    );
     let session = id();
     let mut names = HashSet::new();
     for key in [&one, &other] {
@@ -486,7 +497,14 @@ fn revocation_known_only_here_is_sent_when_it_is_shared() {
 
 #[test]
 fn tags_differ_by_key_and_text_and_keys_have_different_ids() {
-    let (one, other) = (key(), RevocationKey::derive(&[8; 32]).unwrap());
+    let (one, other) = (
+        key(),
+        RevocationKey::derive(&DerivationKey::new(
+            &[8; 32],
+            "k1",
+            jiff::Timestamp::UNIX_EPOCH,
+        )),
+    );
     let tag = |key: &RevocationKey, entry| key.entries().tag(entry);
     assert_eq!(tag(&one, b"entry"), tag(&key(), b"entry"));
     assert_ne!(tag(&one, b"entry"), tag(&other, b"entry"));

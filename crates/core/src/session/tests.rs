@@ -23,7 +23,7 @@ fn secret(seed: u8) -> Vec<u8> {
 }
 
 fn key(kid: &str, seed: u8, first_use: i64) -> SealingKey {
-    let first_use = Timestamp::from_second(first_use).unwrap();
+    let first_use = jiff::Timestamp::from_second(first_use).unwrap();
     SealingKey::new(&secret(seed), kid, first_use).unwrap()
 }
 

@@ -5,6 +5,7 @@ use test_support::misconfigurations::MISCONFIGURATIONS;
 
 use super::*;
 use crate::gateway::tests::recorded::Recorded;
+use crate::keys::DerivationKey;
 use crate::revocations::{Cause, RevocationKey};
 
 const START: u64 = 1_800_000_000;
@@ -17,7 +18,11 @@ fn session_id(number: usize) -> SessionId {
 
 /// A logout of the session with this number.
 fn logout(number: usize) -> UpstreamLogout {
-    let key = RevocationKey::derive(&[7; 32]).unwrap();
+    let key = RevocationKey::derive(&DerivationKey::new(
+        &[7; 32],
+        "k1",
+        jiff::Timestamp::UNIX_EPOCH,
+    ));
     let name = key.upstream_session("scripted", "issuer", &number.to_string());
     UpstreamLogout {
         upstream: UpstreamSession {

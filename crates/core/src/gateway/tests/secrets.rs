@@ -10,9 +10,9 @@ use test_support::LogoutSigner;
 use zeroize::Zeroizing;
 
 use crate::AccessToken;
+use crate::Keys;
 use crate::NewSession;
-use crate::keys::{KeyFile, Keys, SigningKey};
-use crate::session::SealingKey;
+use crate::keys::{KeyFile, SealingKey, SigningKey};
 use crate::session::{FORMAT, SealedSession, SessionId};
 use crate::upstream_logouts::UpstreamLogout;
 

@@ -10,9 +10,10 @@ use jiff::Timestamp;
 
 use super::scripted_iam::ScriptedIam;
 use super::test_gateway::{START, TestGateway, active, gateway_parts, iam_parts, policy};
+use crate::Keys;
 use crate::error::{GatewayError, InvalidSession};
-use crate::keys::{KeySet, Keys};
-use crate::session::{self, SealingKey};
+use crate::keys::{KeySet, SealingKey};
+use crate::session;
 
 /// The IAM's id of a session.
 fn upstream_id(gateway: &TestGateway, token: &str) -> String {

@@ -15,15 +15,15 @@ use super::test_gateway::{
     LIVENESS, MILLISECOND, Policies, START, Session, TestGateway, gateway_parts, iam_parts,
     just_before, policy, without_refresh,
 };
+use crate::Keys;
 use crate::error::InvalidSession;
 use crate::identifiers::IdentifierKey;
 use crate::introspection_cache::Source;
 use crate::introspection_cache::shared::{
     CLOCK_DIFFERENCE, ENTRY_BYTES_MAX, Found, LookUp, SharedCache, Stored,
 };
-use crate::keys::{Algorithm, KeyFile, KeyPurpose, KeySet, Keys, generate};
+use crate::keys::{Algorithm, KeyFile, KeyPurpose, KeySet, SealingKey, generate};
 use crate::revocations::Name;
-use crate::session::SealingKey;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::rand::SystemRandom;
+use jiff::Timestamp;
 
 use super::shared_cache::{MemoryCache, replicas};
 use super::test_gateway::{LIVENESS, Session, TestGateway, policy};
@@ -11,9 +12,10 @@ use crate::error::InvalidSession;
 use crate::introspection_cache::Fingerprint;
 use crate::introspection_cache::Source;
 use crate::introspection_cache::shared::{
-    ENTRY_BYTES_MAX, EntryContent, EntryKey, LookUp, SALT_LEN, SharedCache as _, seal,
+    CacheSealingKey, ENTRY_BYTES_MAX, EntryContent, LookUp, SALT_LEN, SharedCache as _, seal,
 };
-use crate::keys::Key as _;
+use crate::keys::{DerivationKey, Key as _};
+use crate::revocations::RevocationKey;
 use crate::session::{self, FORMAT, SealedSession, SessionId};
 
 /// What the attacker has: the sealing key and the store.
@@ -62,9 +64,8 @@ impl Attacker<'_> {
         let [key] = keys.iter().collect::<Vec<_>>()[..] else {
             panic!("one sealing key");
         };
-        let name = key
-            .revocations()
-            .session(SessionId::parse(&session.id).unwrap());
+        let session_id = SessionId::parse(&session.id).unwrap();
+        let name = RevocationKey::of(key).session(session_id);
         self.cache.put(name, entry(&session), LIVENESS);
         let looked_up = self.cache.counted().len();
         assert_eq!(looked_up, 0, "{what}");
@@ -86,7 +87,7 @@ fn sealed_with(secret: &[u8], kid: &str, of: &Fingerprint, requested_at: Duratio
     let permissions = ["read"].map(|name| iam_adapters::Permission::parse(name).unwrap());
     let permissions = permissions.into_iter().collect();
     let content = EntryContent::encode(requested_at, LIVENESS, &permissions);
-    let key = EntryKey::derive(secret).unwrap();
+    let key = CacheSealingKey::derive(&DerivationKey::new(secret, kid, Timestamp::UNIX_EPOCH));
     seal(&key, kid, [7; SALT_LEN], of, content).unwrap()
 }
 

@@ -17,15 +17,15 @@ use tokio::task::JoinHandle;
 
 use super::recorded::Recorded;
 use super::scripted_iam::{Call, HeldCalls, Reply, ScriptedIam};
+use auth_gateway_core::Keys;
 use auth_gateway_core::TokenPolicy;
 use auth_gateway_core::error::GatewayError;
 use auth_gateway_core::iams::{Iam, IamParts, IamPolicy};
 use auth_gateway_core::introspection_cache::Freshness;
-use auth_gateway_core::keys::{KeySet, Keys};
+use auth_gateway_core::keys::{KeySet, SealingKey};
 use auth_gateway_core::login_limiter::{Bound, Limits, SlowRate};
 use auth_gateway_core::request::RequestContext;
 use auth_gateway_core::revocations::Revocations;
-use auth_gateway_core::session::SealingKey;
 use auth_gateway_core::{Exchanged, Gateway, GatewayParts, Policy};
 
 /// The initial time of the clock, in seconds since 1970.

@@ -155,7 +155,11 @@ fn additional_data_differs_in_key_session_and_subject() {
 
 #[test]
 fn entries_of_equal_content_have_different_keys() {
-    let key = EntryKey::derive(b"secret").unwrap();
+    let key = CacheSealingKey::derive(&DerivationKey::new(
+        b"secret",
+        "k1",
+        jiff::Timestamp::UNIX_EPOCH,
+    ));
     let sealed = |salt| seal(&key, "k", [salt; SALT_LEN], &fingerprint(1, 1), vec![0; 64]).unwrap();
     let text = |entry: &[u8]| split(entry).unwrap().text.to_vec();
     assert_ne!(text(&sealed(1)), text(&sealed(2)));
@@ -164,7 +168,11 @@ fn entries_of_equal_content_have_different_keys() {
 
 #[test]
 fn longest_entry_is_bounded() {
-    let key = EntryKey::derive(b"secret").unwrap();
+    let key = CacheSealingKey::derive(&DerivationKey::new(
+        b"secret",
+        "k1",
+        jiff::Timestamp::UNIX_EPOCH,
+    ));
     let sealed = |length| {
         let content = vec![0; length];
         seal(&key, "kid", [0; SALT_LEN], &fingerprint(1, 1), content)
@@ -179,6 +187,10 @@ fn longest_entry_is_bounded() {
 
 #[test]
 fn debug_output_of_the_key_contains_no_bytes_of_it() {
-    let key = EntryKey::derive(b"secret").unwrap();
-    assert_eq!(format!("{key:?}"), "EntryKey([REDACTED])");
+    let key = CacheSealingKey::derive(&DerivationKey::new(
+        b"secret",
+        "k1",
+        jiff::Timestamp::UNIX_EPOCH,
+    ));
+    assert_eq!(format!("{key:?}"), "CacheSealingKey([REDACTED])");
 }

@@ -274,21 +274,15 @@ fn swap_of_a_kubernetes_mount_is_followed() {
 struct PanickingKey(SigningKey);
 
 impl Key for PanickingKey {
-    fn kid(&self) -> &str {
-        self.0.kid()
-    }
-
-    fn first_use(&self) -> Timestamp {
-        self.0.first_use()
-    }
-}
-
-impl StoredKey for PanickingKey {
     const PURPOSE: &'static str = "signing";
 
     fn from_file(file: &KeyFile) -> Result<Self, KeyError> {
         assert_ne!(file.kid(), "panic");
         file.to_signing().map(Self)
+    }
+
+    fn derivation_key(&self) -> &DerivationKey {
+        self.0.derivation_key()
     }
 
     fn is_same(&self, before: &Self) -> bool {

@@ -134,17 +134,6 @@ fn kid_of_a_sealing_key_does_not_depend_on_its_secret() {
 }
 
 #[test]
-fn ephemeral_keys_are_in_use_at_once_and_unique() {
-    let [one, other] = [(); 2].map(|()| Keys::ephemeral(at(1_800_000_000)).unwrap());
-    let kid = |keys: &Keys| keys.signing.key_set().current(at(0)).kid().to_owned();
-    assert_ne!(kid(&one), kid(&other));
-    assert_eq!(
-        age_seconds(one.sealing.key_set().current(at(0)), at(1_800_000_000)),
-        0
-    );
-}
-
-#[test]
 fn debug_shows_no_key_material() {
     for purpose in PURPOSES {
         let jwk = generated(purpose);

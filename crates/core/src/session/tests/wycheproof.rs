@@ -14,7 +14,7 @@ fn no_vector_opens_unchanged_or_with_the_header_of_session_tokens() {
             // Also with the secret of the vector as the sealing key.
             let shared = keys(&vector.private).into_iter().filter_map(|key| {
                 let secret = BASE64.decode(key["k"].as_str()?).ok()?;
-                let key = SealingKey::new(&secret, "k1", Timestamp::UNIX_EPOCH).ok()?;
+                let key = SealingKey::new(&secret, "k1", jiff::Timestamp::UNIX_EPOCH).ok()?;
                 KeySet::new(vec![key]).ok()
             });
             let key_sets: Vec<_> = shared.collect();

@@ -1,9 +1,18 @@
-//! Keys that differ from those of other replicas.
-
 use tempfile::{TempDir, tempdir};
 
 use super::*;
-use crate::identifiers::IdentifierKey;
+use crate::keys::write_new;
+
+fn at(seconds: u64) -> Moment {
+    Moment {
+        unix: Duration::from_secs(seconds),
+        monotonic: Duration::ZERO,
+    }
+}
+
+fn first_use(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds).unwrap()
+}
 
 const NOW: u64 = 1_800_000_000;
 const MAX_AGE: Duration = Duration::from_secs(300);
@@ -17,7 +26,7 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         let folder = tempdir().unwrap();
-        let first_use = time(NOW.cast_signed() - 1_000);
+        let first_use = first_use(NOW.cast_signed() - 1_000);
         let new = |name, purpose| {
             let path = folder.path().join(name);
             write_new(&path, &generate(purpose, first_use).unwrap()).unwrap();
@@ -35,7 +44,7 @@ impl Fixture {
 
     /// Adds a sealing key that is not used yet. Returns its id.
     fn add_sealing_key(&self) -> String {
-        let key = generate(KeyPurpose::Sealing, time(NOW.cast_signed() + 1_000)).unwrap();
+        let key = generate(KeyPurpose::Sealing, first_use(NOW.cast_signed() + 1_000)).unwrap();
         write_new(&self.folder.path().join("sealing"), &key).unwrap();
         self.keys.sealing.reload(at(NOW)).unwrap();
         key.kid().to_owned()
@@ -131,4 +140,15 @@ fn statements_that_no_replica_makes_are_skipped_and_counted() {
         long.as_str(),
     ];
     assert_eq!(fixture.compared(&invalid), (Vec::new(), invalid.len()));
+}
+
+#[test]
+fn ephemeral_keys_are_in_use_at_once_and_unique() {
+    let [one, other] = [(); 2].map(|()| Keys::ephemeral(at(1_800_000_000)).unwrap());
+    let kid = |keys: &Keys| keys.signing.key_set().current(at(0)).kid().to_owned();
+    assert_ne!(kid(&one), kid(&other));
+    assert_eq!(
+        age_seconds(one.sealing.key_set().current(at(0)), at(1_800_000_000)),
+        0
+    );
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use iam_adapters::Moment;
 
-use super::file::is_kid;
-use super::{IDENTIFIERS, Key as _, KeyWarning, Keys, SealingKey, SigningKey, StoredKey as _};
+use super::{IDENTIFIERS, Key as _, KeyWarning, Keys, SealingKey, SigningKey};
+use crate::keys::is_kid;
 
 impl Keys {
     /// How many of the [names](Keys::names) are those of keys in use.

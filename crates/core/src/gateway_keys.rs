@@ -1,0 +1,176 @@
+//! All keys of one gateway.
+
+mod comparison;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use aws_lc_rs::rand::SystemRandom;
+use iam_adapters::Moment;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use super::identifiers::IdentifierKey;
+use super::keys::{
+    Algorithm, Key, KeyError, KeyPurpose, KeySet, KeyStore, Reloaded, SealingKey, SigningKey,
+    age_seconds, generate, overlap, timestamp,
+};
+
+/// What the key of identifiers is for, where keys are named.
+pub const IDENTIFIERS: &str = "identifier";
+
+/// The age from which a sealing key is overdue for rotation. With random nonces a key may seal 2^32
+/// sessions on all replicas together (NIST SP 800-38D section 8.3): 49 days with 1,000 logins a
+/// second. A rotation every 30 days that runs once a day lets it become 31 days old. One more day is
+/// for a run that failed.
+const SEALING_KEY_AGE_MAX: Duration = Duration::from_secs(32 * 24 * 3600);
+
+/// All keys of one gateway. Each purpose has its own store, so a problem with one folder does not
+/// affect the other.
+#[derive(Debug)]
+pub struct Keys {
+    /// The keys that sign access tokens.
+    pub signing: KeyStore<SigningKey>,
+    /// The keys that seal session tokens.
+    pub sealing: KeyStore<SealingKey>,
+    /// The key of identifiers.
+    pub identifiers: Arc<IdentifierKey>,
+    differences: ArcSwap<Vec<KeyWarning>>,
+}
+
+impl Keys {
+    /// These keys.
+    #[must_use]
+    pub fn new(
+        signing: KeyStore<SigningKey>,
+        sealing: KeyStore<SealingKey>,
+        identifiers: Arc<IdentifierKey>,
+    ) -> Self {
+        Self {
+            signing,
+            sealing,
+            identifiers,
+            differences: ArcSwap::default(),
+        }
+    }
+
+    /// Keys that exist only in this process. For development only: after a restart, all tokens are
+    /// invalid.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError`] if the system has no random numbers.
+    pub fn ephemeral(now: Moment) -> Result<Self, KeyError> {
+        let first_use = timestamp(now);
+        let signing = generate(KeyPurpose::Signing(Algorithm::Es256), first_use)?;
+        let sealing = generate(KeyPurpose::Sealing, first_use)?;
+        let identifiers = IdentifierKey::generate(&SystemRandom::new())
+            .map_err(|_| KeyError::Invalid("no random numbers"))?;
+        Ok(Self::new(
+            KeySet::new(vec![signing.to_signing()?])?.into(),
+            KeySet::new(vec![sealing.to_sealing()?])?.into(),
+            Arc::new(identifiers),
+        ))
+    }
+
+    /// The public JWK Set of the signing keys (RFC 7517 section 5). A key that is no longer used is in
+    /// it until its last access token has expired. Tokens are valid for `lifetime`, and verifiers may
+    /// cache the set for `max_age`.
+    #[must_use]
+    pub fn published(&self, lifetime: Duration, max_age: Duration, now: Moment) -> Value {
+        let key_set = self.signing.key_set();
+        let honoured = key_set.honoured(now, overlap(lifetime, max_age));
+        let keys: Vec<_> = honoured.map(SigningKey::public_jwk).collect();
+        json!({ "keys": keys })
+    }
+
+    /// The ids of the keys, by purpose, in the order of first use.
+    #[must_use]
+    pub fn kids(&self) -> [(&'static str, Vec<String>); 2] {
+        fn kids<K: Key>(keys: &KeyStore<K>) -> Vec<String> {
+            let key_set = keys.key_set();
+            key_set.iter().map(|key| key.kid().to_owned()).collect()
+        }
+        [
+            (SigningKey::PURPOSE, kids(&self.signing)),
+            (SealingKey::PURPOSE, kids(&self.sealing)),
+        ]
+    }
+
+    /// Reads the folders again. Returns the new key sets that differ from before, by purpose.
+    pub fn reload(&self, now: Moment) -> impl Iterator<Item = (&'static str, Reloaded)> {
+        let signing = self.signing.reload(now);
+        let sealing = self.sealing.reload(now);
+        let signing = signing.map(|reloaded| (SigningKey::PURPOSE, reloaded));
+        let sealing = sealing.map(|reloaded| (SealingKey::PURPOSE, reloaded));
+        signing.into_iter().chain(sealing)
+    }
+
+    /// Problems that need the operator. Contains no key material.
+    #[must_use]
+    pub fn warnings(&self, now: Moment) -> Vec<KeyWarning> {
+        let unreadable = [
+            (SigningKey::PURPOSE, self.signing.problem()),
+            (SealingKey::PURPOSE, self.sealing.problem()),
+        ]
+        .into_iter()
+        .filter_map(|(purpose, problem)| {
+            let problem = problem?;
+            Some(KeyWarning::Unreadable { purpose, problem })
+        });
+        let key_set = self.sealing.key_set();
+        let sealing = key_set.current(now);
+        let old = age_seconds(sealing, now) > SEALING_KEY_AGE_MAX.as_secs().cast_signed();
+        let old = old.then(|| KeyWarning::SealingKeyOld {
+            kid: sealing.kid().to_owned(),
+            first_use: sealing.first_use(),
+        });
+        let differences = self.differences.load();
+        let differences = differences.iter().cloned();
+        unreadable.chain(old).chain(differences).collect()
+    }
+}
+
+/// A problem with the keys that needs the operator and stops no operation. Contains no key material.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum KeyWarning {
+    /// A folder has changed and cannot be used.
+    #[error(
+        "the {purpose} keys read before stay in use, because they cannot be read again: {problem}"
+    )]
+    Unreadable {
+        /// What the keys are for.
+        purpose: &'static str,
+        /// What is wrong with the folder.
+        problem: Arc<String>,
+    },
+    /// The sealing key in use should have been rotated.
+    #[error("the sealing key {kid} has been in use since {first_use:.0}: rotate it every 30 days")]
+    SealingKeyOld {
+        /// Its id.
+        kid: String,
+        /// Its first use.
+        first_use: Timestamp,
+    },
+    /// A replica uses keys that another one does not have.
+    #[error(
+        "the keys of the replicas differ: keys.{} of {} lacks {purpose} keys that {} uses: {}",
+        if *purpose == IDENTIFIERS { "identifier_key".to_owned() } else { format!("{purpose}_dir") },
+        if *is_here { "this replica" } else { "another replica" },
+        if *is_here { "another replica" } else { "this replica" },
+        kids.join(", ")
+    )]
+    Missing {
+        /// What the keys are for.
+        purpose: &'static str,
+        /// Whether this replica does not have them; otherwise another one.
+        is_here: bool,
+        /// Their ids.
+        kids: Vec<String>,
+    },
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! Keys that seal.
+
+use std::fmt;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use jiff::Timestamp;
+
+use super::{DerivationKey, Key, KeyError, KeyFile};
+
+const KEY_LEN: usize = 32;
+
+/// A key that seals and opens.
+pub struct SealingKey {
+    derivation_key: DerivationKey,
+    aead: LessSafeKey,
+}
+
+impl SealingKey {
+    /// The `alg` of the JWK in the key's file.
+    pub const ALGORITHM: &'static str = "A256GCM";
+
+    /// A key of 32 secret bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Invalid`] if there are more or fewer, or all are equal.
+    pub fn new(secret: &[u8], kid: &str, first_use: Timestamp) -> Result<Self, KeyError> {
+        let all_equal = secret.iter().all(|byte| Some(byte) == secret.first());
+        if secret.len() != KEY_LEN || all_equal {
+            return Err(KeyError::Invalid("k is not 32 random bytes"));
+        }
+        let key = UnboundKey::new(&AES_256_GCM, secret)
+            .map_err(|_| KeyError::Invalid("not an A256GCM key"))?;
+        let key = Self {
+            derivation_key: DerivationKey::new(secret, kid, first_use),
+            aead: LessSafeKey::new(key),
+        };
+        key.self_test()?;
+        Ok(key)
+    }
+
+    /// Seals a text and opens it again. The nonce may repeat because the text is always the same.
+    fn self_test(&self) -> Result<(), KeyError> {
+        const TEXT: &[u8] = b"auth-gateway self-test";
+        let nonce = || Nonce::assume_unique_for_key([0; NONCE_LEN]);
+        let mut text = TEXT.to_vec();
+        self.aead
+            .seal_in_place_append_tag(nonce(), Aad::from(TEXT), &mut text)
+            .map_err(|_| KeyError::SelfTest)?;
+        let opened = self.aead.open_in_place(nonce(), Aad::from(TEXT), &mut text);
+        if opened.is_ok_and(|opened| opened == TEXT) {
+            Ok(())
+        } else {
+            Err(KeyError::SelfTest)
+        }
+    }
+
+    /// Seals and opens (AES-256-GCM).
+    #[must_use]
+    pub const fn aead(&self) -> &LessSafeKey {
+        &self.aead
+    }
+}
+
+impl Key for SealingKey {
+    const PURPOSE: &'static str = "sealing";
+
+    fn from_file(file: &KeyFile) -> Result<Self, KeyError> {
+        file.to_sealing()
+    }
+
+    fn derivation_key(&self) -> &DerivationKey {
+        &self.derivation_key
+    }
+
+    fn is_same(&self, before: &Self) -> bool {
+        let secret = |key: &Self| {
+            key.derivation_key
+                .derive(b"auth-gateway comparison of keys")
+        };
+        secret(self) == secret(before)
+    }
+}
+
+impl fmt::Debug for SealingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SealingKey")
+            .field("kid", &self.kid())
+            .field("first_use", &self.first_use())
+            .finish_non_exhaustive()
+    }
+}
