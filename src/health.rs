@@ -3,6 +3,7 @@
 mod certificate;
 mod lifecycle;
 mod reason;
+mod replication;
 mod stale;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use auth_gateway_core::name::Name;
 pub use certificate::Validity;
 pub use lifecycle::Lifecycle;
 pub use reason::{Reason, ReasonCode};
+use replication::Replication;
 use stale::Stale;
 
 /// Whether this replica should get traffic.
@@ -131,8 +133,7 @@ struct IamHealth {
 pub struct Health {
     clock: Arc<dyn Clock>,
     iams: Vec<IamHealth>,
-    /// The state of the replication.
-    replicas: Mutex<(Readiness, Vec<Reason>)>,
+    replication: Mutex<Replication>,
     /// Why the files that the settings name cannot be used as they are now.
     files: Mutex<Option<Reason>>,
     /// That of the certificate in use; `None`: there is none.
@@ -152,17 +153,12 @@ impl Health {
         Self {
             clock,
             iams: iams.collect(),
-            replicas: Mutex::default(),
+            replication: Mutex::default(),
             files: Mutex::default(),
             certificate: Mutex::default(),
             lifecycle,
             logged: Mutex::default(),
         }
-    }
-
-    /// Sets the state of the replication and the reasons for it.
-    pub fn replicas(&self, readiness: Readiness, reasons: Vec<Reason>) {
-        *self.replicas.lock().unwrap_or_else(PoisonError::into_inner) = (readiness, reasons);
     }
 
     /// Sets the reason why the files that the settings name cannot be used as they are now; `None`:
@@ -198,10 +194,9 @@ impl Health {
     #[must_use]
     pub fn report(&self, now: Moment) -> Report {
         let (mut readiness, mut reasons) = self.readiness_of_iams(now);
-        let replicas = self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
-        let (allowed, replicas) = &*replicas;
-        readiness = readiness.max(*allowed);
-        reasons.extend(replicas.iter().cloned());
+        let (allowed, of_replication) = self.replication().readiness();
+        readiness = readiness.max(allowed);
+        reasons.extend(of_replication);
         if self.lifecycle.is_shutting_down() {
             readiness = Readiness::NotReady;
             let message = "this replica is about to stop";
@@ -261,6 +256,11 @@ impl Health {
     fn iam(&self, name: &str) -> Option<&IamHealth> {
         self.iams.iter().find(|iam| *iam.name == *name)
     }
+
+    fn replication(&self) -> MutexGuard<'_, Replication> {
+        let replication = self.replication.lock();
+        replication.unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Subscriber for Health {
@@ -294,10 +294,16 @@ impl Subscriber for Health {
                     iam.circuit(operation, circuit);
                 }
             }
-            Event::IamClock { iam, offset } => {
+            Event::Clock {
+                iam: Some(iam),
+                offset,
+            } => {
                 if let Some(iam) = self.iam(iam) {
                     iam.state().clock_offset = offset;
                 }
+            }
+            Event::Clock { iam: None, .. } | Event::Replication { .. } => {
+                self.replication().on_event(event);
             }
             _ => {}
         }

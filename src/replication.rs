@@ -16,7 +16,7 @@ mod redis;
 mod revocations;
 mod shared_cache;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::Clock;
@@ -26,9 +26,8 @@ pub use fault::RedisFault;
 pub use outbox::Outbox;
 pub use redis::{Address, InvalidRedis, Redis, Sentinels, Warning};
 
-use crate::health::{Health, Reason};
-use crate::telemetry::metrics::{Ignored, ReplicaMetrics};
 use auth_gateway_core::Keys;
+use auth_gateway_core::event::{EntryOutcome, Event, Ignored, Replicated};
 use auth_gateway_core::introspection_cache::shared::SharedCache;
 use auth_gateway_core::revocations::RevocationIndex;
 use auth_gateway_core::{Gateway, Random};
@@ -61,14 +60,10 @@ pub struct ReplicationParts {
     pub redis: Redis,
     /// The gateway.
     pub gateway: Arc<Gateway>,
-    /// Receives the state of the replication.
-    pub health: Arc<Health>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// The source of random delays.
     pub random: Arc<dyn Random>,
-    /// The metrics.
-    pub metrics: ReplicaMetrics,
     /// How long a gateway that starts issues no tokens if it cannot read the stream.
     pub catch_up_deadline: Duration,
     /// Whether cached data is shared with the other replicas.
@@ -80,10 +75,10 @@ impl ReplicationStream {
     /// no tokens until it has read the stream, or until the deadline.
     #[must_use]
     pub fn new(parts: ReplicationParts) -> Self {
-        let (redis, gateway, metrics) = (&parts.redis, &parts.gateway, &parts.metrics);
+        let (redis, gateway) = (&parts.redis, &parts.gateway);
         let shared_cache = parts
             .share_knowledge
-            .then(|| RedisCache::new(redis.prefix(), Arc::clone(&parts.clock), metrics.clone()));
+            .then(|| RedisCache::new(redis.prefix(), Arc::clone(&parts.clock)));
         if let Some(cache) = &shared_cache {
             let cache: Arc<dyn SharedCache> = Arc::new(cache.clone());
             gateway.share_knowledge(&cache);
@@ -94,15 +89,18 @@ impl ReplicationStream {
         let codec = RevocationCodec {
             gateway: Arc::clone(gateway),
             clock: Arc::clone(&parts.clock),
-            health: Arc::clone(&parts.health),
-            metrics: metrics.clone(),
-            wrong_clock: Mutex::default(),
         };
-        let random = Arc::clone(&parts.random);
+        let (random, subscribers) = (&parts.random, gateway.subscribers());
         Self {
             shared_cache,
-            revocations: Log::new(redis.revocations(), codec, outbox, random),
-            logins: logins::logs(redis, gateway, &parts.random, metrics),
+            revocations: Log::new(
+                redis.revocations(),
+                codec,
+                outbox,
+                Arc::clone(random),
+                subscribers.clone(),
+            ),
+            logins: logins::logs(redis, gateway, random, subscribers),
             parts,
         }
     }
@@ -146,7 +144,6 @@ impl ReplicationStream {
         if let Some(cache) = &self.shared_cache {
             cache.disconnected();
         }
-        self.revocations.clock_is(None);
         self.revocations.disconnected(fault);
         for log in &self.logins {
             log.disconnected(fault);
@@ -198,8 +195,7 @@ impl ReplicationStream {
         let time = connection.time().await?;
         let timeline = self.parts.gateway.session_revoker().timeline();
         let offset = timeline.measured(sent, time, self.parts.clock.now());
-        self.parts.metrics.clock(offset);
-        self.revocations.clock_is(Reason::of_clock("Redis", offset));
+        self.parts.gateway.emit(&Event::Clock { iam: None, offset });
         Ok(())
     }
 
@@ -213,8 +209,14 @@ impl ReplicationStream {
             .await
         {
             Ok(statements) => {
-                let invalid = keys.compare(statements.lines(), now);
-                self.parts.metrics.ignored(Ignored::Malformed, invalid);
+                let count = keys.compare(statements.lines(), now);
+                if count > 0 {
+                    self.parts.gateway.emit(&Event::Entries {
+                        of: Replicated::Keys,
+                        outcome: EntryOutcome::Ignored(Ignored::Malformed),
+                        count,
+                    });
+                }
                 Ok(())
             }
             Err(RedisFault::Refused(_)) => Ok(()),

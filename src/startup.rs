@@ -252,7 +252,7 @@ impl Application {
     ) -> anyhow::Result<Self> {
         let (gateway, health) = (&app_state.gateway, &app_state.health);
         use_certificate(parts.tls.as_deref(), &parts.metrics, health);
-        let replication = revocations::replication_stream(settings, &parts, gateway, health);
+        let replication = revocations::replication_stream(settings, &parts, gateway);
         let files = FilePoller::new(settings, &parts, gateway, health);
         let audit_flusher = parts.audit.open()?;
         let ((public, public_address), (management, management_address)) = (public, management);

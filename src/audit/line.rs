@@ -198,7 +198,10 @@ impl Line {
             | Event::UntrackedLogin
             | Event::IamCall { .. }
             | Event::Circuit { .. }
-            | Event::IamClock { .. } => return None,
+            | Event::Clock { .. }
+            | Event::Replication { .. }
+            | Event::Entries { .. }
+            | Event::SharedLookUp { .. } => return None,
         })
     }
 

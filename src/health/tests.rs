@@ -8,7 +8,7 @@ use strum::VariantArray as _;
 use super::*;
 use crate::config::sample::{Sample, registry};
 use crate::telemetry::metrics::Metrics;
-use auth_gateway_core::event::Subscribers;
+use auth_gateway_core::event::{Replicated, Subscribers};
 use auth_gateway_core::request::RequestContext;
 
 /// The health of a replica with these IAMs.
@@ -28,6 +28,21 @@ fn one_iam(clock: &Arc<ManualClock>) -> (Arc<Health>, Arc<dyn Observer>) {
     let health = replica(clock, &["iam"]);
     let observer = observer(&health, "iam");
     (health, observer)
+}
+
+/// The state of the log of revocations.
+fn replicate(
+    health: &Health,
+    received: Result<(), &str>,
+    stored: Result<(), &str>,
+    is_catching_up: bool,
+) {
+    health.on_event(&Event::Replication {
+        of: Replicated::Revocations,
+        received,
+        stored,
+        is_catching_up,
+    });
 }
 
 /// An access token is issued with stale data of this IAM.
@@ -217,6 +232,7 @@ fn clock_that_differs_by_more_than_30_seconds_is_a_reason_that_names_the_peer_un
     ];
     let iam = Subscribers::new(subscribers).of_iam("corp".into());
     iam.called(Operation::Probe, Ok(()), Duration::ZERO);
+    replicate(&health, Ok(()), Ok(()), false);
     let of_iam = "of this replica is 40 s behind the clock of the IAM corp";
     let of_redis = "of this replica is 301 s ahead of the clock of Redis";
     for (iam_offset, redis_offset, expected) in [
@@ -227,15 +243,10 @@ fn clock_that_differs_by_more_than_30_seconds_is_a_reason_that_names_the_peer_un
         (30.0, 0.0, vec![]),
     ] {
         iam.clock(iam_offset);
-        let redis: Vec<_> = Reason::of_clock("Redis", redis_offset)
-            .into_iter()
-            .collect();
-        let readiness = if redis.is_empty() {
-            Readiness::Ready
-        } else {
-            Readiness::Degraded
-        };
-        health.replicas(readiness, redis);
+        health.on_event(&Event::Clock {
+            iam: None,
+            offset: redis_offset,
+        });
         let report = health.report(clock.now());
         let degraded = report.readiness == Readiness::Degraded;
         assert_eq!(degraded, !expected.is_empty());
@@ -246,6 +257,49 @@ fn clock_that_differs_by_more_than_30_seconds_is_a_reason_that_names_the_peer_un
         let gauge = format!("{gauge} {iam_offset:?}\n");
         assert!(metrics.encode().contains(&gauge), "{gauge}");
     }
+}
+
+#[test]
+fn replica_without_the_revocations_of_the_others_is_not_ready_before_the_deadline_and_then_degraded()
+ {
+    use Readiness::{Degraded, NotReady, Ready};
+    use ReasonCode::{
+        ClockWrong, RevocationsCatchingUp, RevocationsRefused, RevocationsUnreachable,
+    };
+    let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
+    let (health, iam) = one_iam(&clock);
+    iam.called(Operation::Probe, Ok(()), Duration::ZERO);
+    health.on_event(&Event::Clock {
+        iam: None,
+        offset: 40.0,
+    });
+    let (away, full) = (Err("does not answer in time"), Err("refuses: OOM"));
+    for (received, stored, is_catching_up, expected) in [
+        (away, Ok(()), true, (NotReady, vec![RevocationsCatchingUp])),
+        (
+            away,
+            Ok(()),
+            false,
+            (Degraded, vec![RevocationsUnreachable]),
+        ),
+        (
+            Ok(()),
+            full,
+            false,
+            (Degraded, vec![RevocationsRefused, ClockWrong]),
+        ),
+        (Ok(()), Ok(()), false, (Degraded, vec![ClockWrong])),
+    ] {
+        replicate(&health, received, stored, is_catching_up);
+        let report = health.report(clock.now());
+        let codes: Vec<_> = report.reasons.iter().map(|reason| reason.code).collect();
+        assert_eq!((report.readiness, codes), expected);
+    }
+    health.on_event(&Event::Clock {
+        iam: None,
+        offset: 0.0,
+    });
+    assert_eq!(health.report(clock.now()).readiness, Ready);
 }
 
 /// The lines that `action` logs.

@@ -118,10 +118,8 @@ pub(super) async fn metrics(app_state: Data<AppState>, request: HttpRequest) -> 
     app_state.metrics.caches(&caches);
     let files = app_state.health.files_reason();
     app_state.metrics.files_unreadable(files.is_some());
-    app_state
-        .metrics
-        .replicas()
-        .take(app_state.gateway.session_revoker());
+    let revoker = app_state.gateway.session_revoker();
+    app_state.metrics.revocations(revoker);
     for iam in app_state.gateway.iams().iter() {
         let unfinished = iam.upstream_logouts().unfinished_count();
         (app_state.metrics.iam).unfinished_logouts(iam.name(), unfinished);

@@ -9,6 +9,9 @@ use thiserror::Error;
 /// the user or the name of a revocation.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RedisFault {
+    /// No connection was tried yet.
+    #[error("is not read yet")]
+    NotRead,
     /// No connection, or it failed.
     #[error("cannot be reached: {0}")]
     Unreachable(String),

@@ -13,8 +13,8 @@
 //!
 //! Numbers are big-endian. The script that removes expired entries reads the first two members.
 
-use crate::telemetry::metrics::Ignored;
 use auth_gateway_core::entry_key::{EntryKey, KEY_ID_LEN, TAG_LEN};
+use auth_gateway_core::event::Ignored;
 use auth_gateway_core::keys::{KeySet, SealingKey};
 use auth_gateway_core::revocations::{Kind, NAME_LEN, Name, Revocation, RevocationKey};
 

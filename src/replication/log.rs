@@ -12,6 +12,8 @@ use super::redis::{Connection, Page, Primary, Redis, Stream};
 use super::{Never, RedisFault};
 use auth_gateway_core::Random;
 use auth_gateway_core::entry_key::KEY_ID_LEN;
+use auth_gateway_core::event::{EntryOutcome, Event, Ignored, Subscribers};
+use auth_gateway_core::name::Name as _;
 
 /// The first and the longest pause before a reconnect.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -66,11 +68,8 @@ pub(super) trait Codec<const N: usize> {
     /// The entries with these contents.
     fn encode(&self, batch: &[(Self::Item, Self::Content)]) -> Vec<[u8; N]>;
 
-    /// Counts what Redis has stored and what it has refused.
-    fn count(&self, stored: usize, refused: usize);
-
-    /// Applies entries. Some are this replica's own.
-    fn apply(&self, page: &Page<N>, outbox: &Outbox<Self::Item>);
+    /// Applies an entry; `None`: it was applied already, perhaps because it is this replica's own.
+    fn apply(&self, entry: &[u8; N], outbox: &Outbox<Self::Item>) -> Option<EntryOutcome>;
 
     /// The whole stream has been read for the first time on this connection.
     fn caught_up(&self) {}
@@ -80,17 +79,19 @@ pub(super) trait Codec<const N: usize> {
         Vec::new()
     }
 
-    /// Reports a change.
-    fn report(&self, state: &LogState);
+    /// Whether no access tokens are issued until the stream has been read.
+    fn is_catching_up(&self) -> bool {
+        false
+    }
 }
 
 /// Whether the replicas have the entries of each other.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct LogState {
-    /// `None`: not tried yet.
-    pub(super) connection: Option<Result<(), RedisFault>>,
-    /// Why Redis stores no entries.
-    pub(super) refused: Option<RedisFault>,
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct LogState {
+    /// Whether the entries of the others are received.
+    received: Result<(), RedisFault>,
+    /// Whether Redis stores those of this replica.
+    stored: Result<(), RedisFault>,
 }
 
 /// A log.
@@ -101,6 +102,7 @@ pub(super) struct Log<C: Codec<N>, const N: usize> {
     pub(super) outbox: Outbox<C::Item>,
     state: Mutex<LogState>,
     random: Arc<dyn Random>,
+    subscribers: Subscribers,
 }
 
 impl<C: Codec<N>, const N: usize> Log<C, N> {
@@ -110,16 +112,21 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
         codec: C,
         outbox: Outbox<C::Item>,
         random: Arc<dyn Random>,
+        subscribers: Subscribers,
     ) -> Self {
-        let state = LogState::default();
-        codec.report(&state);
-        Self {
+        let log = Self {
             stream,
             codec,
             outbox,
-            state: Mutex::new(state),
+            state: Mutex::new(LogState {
+                received: Err(RedisFault::NotRead),
+                stored: Ok(()),
+            }),
             random,
-        }
+            subscribers,
+        };
+        log.report();
+        log
     }
 
     /// Connects again and again.
@@ -147,14 +154,29 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
         let must_be_sent = |item: &C::Item| self.codec.load(item).is_some();
         self.outbox.disconnected(must_be_sent);
         self.change(|state| {
-            state.connection = Some(Err(fault.clone()));
-            state.refused = None;
+            state.received = Err(fault.clone());
+            state.stored = Ok(());
         });
     }
 
-    /// Reports the state again.
+    /// Emits the event of the state.
     pub(super) fn report(&self) {
-        self.codec.report(&self.state());
+        let state = self.state().clone();
+        let [received, stored] =
+            [state.received, state.stored].map(|result| result.map_err(|why| why.to_string()));
+        self.subscribers.emit(&Event::Replication {
+            of: self.stream.of,
+            received: received.as_ref().copied().map_err(String::as_str),
+            stored: stored.as_ref().copied().map_err(String::as_str),
+            is_catching_up: self.codec.is_catching_up(),
+        });
+    }
+
+    fn emit_entries(&self, outcome: EntryOutcome, count: usize) {
+        if count > 0 {
+            let of = self.stream.of;
+            (self.subscribers).emit(&Event::Entries { of, outcome, count });
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, LogState> {
@@ -169,19 +191,31 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
         if *state == before {
             return;
         }
-        let log = self.stream.name;
-        let is_same_connection = state.connection == before.connection;
-        match (&state.connection, &state.refused) {
-            (Some(Ok(())), _) if !is_same_connection => {
+        let log = self.stream.of.name();
+        let is_same_connection = state.received == before.received;
+        match (&state.received, &state.stored) {
+            (Ok(()), _) if !is_same_connection => {
                 tracing::info!(log, "synchronized with the other replicas");
             }
-            (Some(Err(fault)), _) if !is_same_connection => {
+            (Err(fault), _) if !is_same_connection => {
                 tracing::warn!(log, error = %fault, "not synchronized with the other replicas");
             }
-            (_, Some(fault)) => tracing::warn!(log, error = %fault, "Redis stores no entries"),
-            (_, None) => tracing::info!(log, "Redis stores entries again"),
+            (_, Err(fault)) => tracing::warn!(log, error = %fault, "Redis stores no entries"),
+            (_, Ok(())) => tracing::info!(log, "Redis stores entries again"),
         }
-        self.codec.report(&state);
+        drop(state);
+        self.report();
+    }
+
+    /// Applies entries. Some are this replica's own.
+    fn apply(&self, page: &Page<N>) {
+        let malformed = EntryOutcome::Ignored(Ignored::Malformed);
+        self.emit_entries(malformed, page.invalid);
+        for entry in &page.entries {
+            if let Some(outcome) = self.codec.apply(entry, &self.outbox) {
+                self.emit_entries(outcome, 1);
+            }
+        }
     }
 
     /// Reads the stream, then receives new entries. Reads it again from time to time, and when this
@@ -197,30 +231,30 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
         loop {
             let keys = codec.key_ids();
             outbox.begin_reading();
-            let apply = |page: &Page<N>| codec.apply(page, outbox);
+            let apply = |page: &Page<N>| self.apply(page);
             let mut last = connection.read_all(stream, apply).await?;
             if std::mem::take(&mut is_first) {
                 codec.caught_up();
             }
-            self.change(|state| state.connection = Some(Ok(())));
+            self.change(|state| state.received = Ok(()));
             let read_at = Instant::now();
             let mut requeue_at = Some(read_at + self.random_delay());
             while read_at.elapsed() < READING_INTERVAL && keys == codec.key_ids() {
                 sleep(C::READ_PAUSE).await;
                 let Some(page) = connection.read_new(stream, &last).await? else {
                     tracing::warn!(
-                        log = stream.name,
+                        log = stream.of.name(),
                         "the stream in Redis was replaced: reading all of it"
                     );
                     break;
                 };
-                codec.apply(&page, outbox);
+                self.apply(&page);
                 last = page.last.unwrap_or(last);
                 if requeue_at.take_if(|at| *at <= Instant::now()).is_some() {
                     let missing = outbox.requeue_missing(|is_missing| codec.missing(is_missing));
                     if missing > 0 {
                         tracing::warn!(
-                            log = stream.name,
+                            log = stream.of.name(),
                             missing,
                             "Redis has lost entries: adding them again"
                         );
@@ -248,9 +282,11 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
             self.outbox
                 .settle(&batch, &results, |item| codec.load(item));
             let refused: Vec<_> = results.into_iter().filter_map(Result::err).collect();
-            codec.count(batch.len().saturating_sub(refused.len()), refused.len());
+            let stored = batch.len().saturating_sub(refused.len());
+            self.emit_entries(EntryOutcome::Sent, stored);
+            self.emit_entries(EntryOutcome::Refused, refused.len());
             let refusal = refused.into_iter().next();
-            self.change(|state| state.refused.clone_from(&refusal));
+            self.change(|state| state.stored = refusal.clone().map_or(Ok(()), Err));
             let Some(fault) = refusal else {
                 refused_since = None;
                 sleep(SEND_PAUSE).await;

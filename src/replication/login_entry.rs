@@ -16,8 +16,8 @@
 //! Numbers are big-endian. The script that removes expired entries reads the first two members.
 
 use super::format::{complete, take, verify};
-use crate::telemetry::metrics::Ignored;
 use auth_gateway_core::entry_key::{EntryKey, KEY_ID_LEN, TAG_LEN};
+use auth_gateway_core::event::Ignored;
 use auth_gateway_core::login_limiter::{LoginChange, LoginEvent};
 
 /// The number of the format.

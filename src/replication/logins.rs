@@ -5,16 +5,16 @@
 //! does not have a higher number than those before it is ignored. So a stream can be read again, a
 //! batch can be sent again, and a replay has no effect; what this replica sent is counted already.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::log::{Codec, Log, LogState};
+use super::log::{Codec, Log};
 use super::login_entry::{self, ENTRY_LEN, Entry, NumberedEvent};
 use super::outbox::Outbox;
-use super::redis::{Page, Redis};
-use crate::telemetry::metrics::{LoginEventOutcome, ReplicaMetrics};
+use super::redis::Redis;
 use auth_gateway_core::entry_key::KEY_ID_LEN;
+use auth_gateway_core::event::{EntryOutcome, Event, Ignored, Replicated, Subscribers};
 use auth_gateway_core::login_limiter::{LoginChange, LoginEvent, LoginReplicas};
 use auth_gateway_core::{Gateway, Random};
 
@@ -28,22 +28,25 @@ pub(super) fn logs(
     redis: &Redis,
     gateway: &Arc<Gateway>,
     random: &Arc<dyn Random>,
-    metrics: &ReplicaMetrics,
+    subscribers: &Subscribers,
 ) -> [LoginLog; 2] {
     let mut replica = [0; 8];
     // Without random numbers no login succeeds.
     let _ = random.fill(&mut replica);
     let replica = u64::from_be_bytes(replica);
-    let synchronized = Arc::default();
     let logs = [redis.logins(), redis.known_networks()].map(|stream| {
         let codec = LoginCodec {
             gateway: Arc::clone(gateway),
             numbers: Mutex::new(HashMap::from([(replica, u64::MAX)])),
-            metrics: metrics.clone(),
-            name: stream.name,
-            synchronized: Arc::clone(&synchronized),
         };
-        Log::new(stream, codec, Outbox::new(QUEUE_MAX), Arc::clone(random))
+        let outbox = Outbox::new(QUEUE_MAX);
+        Log::new(
+            stream,
+            codec,
+            outbox,
+            Arc::clone(random),
+            subscribers.clone(),
+        )
     });
     let [failures, known_networks] = &logs;
     gateway.login_limiter().join(Arc::new(Sender {
@@ -51,7 +54,7 @@ pub(super) fn logs(
         last: Mutex::new(0),
         failures: failures.outbox.clone(),
         known_networks: known_networks.outbox.clone(),
-        metrics: metrics.clone(),
+        subscribers: subscribers.clone(),
     }));
     logs
 }
@@ -62,10 +65,6 @@ pub(super) struct LoginCodec {
     gateway: Arc<Gateway>,
     /// The highest number of each replica. A start of a replica adds one, and no attacker can.
     numbers: Mutex<HashMap<u64, u64>>,
-    metrics: ReplicaMetrics,
-    name: &'static str,
-    /// The names of those of the two logs that are synchronized.
-    synchronized: Arc<Mutex<BTreeSet<&'static str>>>,
 }
 
 impl Codec<ENTRY_LEN> for LoginCodec {
@@ -90,44 +89,24 @@ impl Codec<ENTRY_LEN> for LoginCodec {
             .collect()
     }
 
-    fn count(&self, stored: usize, _refused: usize) {
-        self.metrics.login_events(LoginEventOutcome::Sent, stored);
-    }
-
-    fn apply(&self, page: &Page<ENTRY_LEN>, _outbox: &Outbox<NumberedEvent>) {
+    fn apply(&self, entry: &Entry, _outbox: &Outbox<NumberedEvent>) -> Option<EntryOutcome> {
         let limiter = self.gateway.login_limiter();
-        let mut ignored = page.invalid;
-        for entry in &page.entries {
-            let Ok(numbered) = login_entry::read(entry, limiter.entry_key()) else {
-                ignored += 1;
-                continue;
-            };
-            let mut numbers = lock(&self.numbers);
-            let highest = numbers.entry(numbered.replica).or_default();
-            if numbered.number <= *highest {
-                continue;
-            }
-            *highest = numbered.number;
-            drop(numbers);
-            if limiter.learn(&numbered.event) {
-                self.metrics.login_events(LoginEventOutcome::Received, 1);
-            } else {
-                ignored += 1;
-            }
+        let numbered = match login_entry::read(entry, limiter.entry_key()) {
+            Ok(numbered) => numbered,
+            Err(why) => return Some(EntryOutcome::Ignored(why)),
+        };
+        let mut numbers = lock(&self.numbers);
+        let highest = numbers.entry(numbered.replica).or_default();
+        if numbered.number <= *highest {
+            return None;
         }
-        self.metrics
-            .login_events(LoginEventOutcome::Ignored, ignored);
-    }
-
-    fn report(&self, state: &LogState) {
-        let mut synchronized = lock(&self.synchronized);
-        if state.connection == Some(Ok(())) && state.refused.is_none() {
-            synchronized.insert(self.name);
+        *highest = numbered.number;
+        drop(numbers);
+        Some(if limiter.learn(&numbered.event) {
+            EntryOutcome::Received
         } else {
-            synchronized.remove(self.name);
-        }
-        self.metrics
-            .login_limits_synchronized(synchronized.len() == 2);
+            EntryOutcome::Ignored(Ignored::Expired)
+        })
     }
 }
 
@@ -138,26 +117,31 @@ struct Sender {
     last: Mutex<u64>,
     failures: Outbox<NumberedEvent>,
     known_networks: Outbox<NumberedEvent>,
-    metrics: ReplicaMetrics,
+    subscribers: Subscribers,
 }
 
 impl LoginReplicas for Sender {
     fn send(&self, event: LoginEvent) {
-        let outbox = match event.change {
-            LoginChange::Known { .. } => &self.known_networks,
-            _ => &self.failures,
+        let (of, outbox) = match event.change {
+            LoginChange::Known { .. } => (Replicated::KnownNetworks, &self.known_networks),
+            _ => (Replicated::Logins, &self.failures),
         };
         // Held until it is queued: events are queued in the order of their numbers.
         let mut last = lock(&self.last);
         *last += 1;
-        let dropped = outbox.push(NumberedEvent {
+        let has_dropped = outbox.push(NumberedEvent {
             replica: self.replica,
             number: *last,
             event,
         });
-        let dropped = usize::from(dropped);
-        self.metrics
-            .login_events(LoginEventOutcome::Dropped, dropped);
+        drop(last);
+        if has_dropped {
+            self.subscribers.emit(&Event::Entries {
+                of,
+                outcome: EntryOutcome::Dropped,
+                count: 1,
+            });
+        }
     }
 }
 

@@ -20,6 +20,8 @@ use super::fault::RedisFault;
 use super::format::{self, FIELD};
 use super::login_entry;
 use auth_gateway_core::Keys;
+use auth_gateway_core::event::Replicated;
+use auth_gateway_core::name::Name as _;
 
 /// The deadline of a new connection, including TLS and authentication.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(1);
@@ -258,28 +260,32 @@ impl Redis {
 
     /// The stream of revocations.
     pub(super) fn revocations(&self) -> Stream<{ format::ENTRY_LEN }> {
-        self.stream("revocations", None)
+        self.stream(Replicated::Revocations, None)
     }
 
     /// The stream of refused logins, and of what ends their effect.
     pub(super) fn logins(&self) -> Stream<{ login_entry::ENTRY_LEN }> {
-        self.stream("logins", Some(LOGINS_MAX))
+        self.stream(Replicated::Logins, Some(LOGINS_MAX))
     }
 
     /// The stream of known networks.
     pub(super) fn known_networks(&self) -> Stream<{ login_entry::ENTRY_LEN }> {
-        self.stream("logins:networks", Some(KNOWN_NETWORKS_MAX))
+        self.stream(Replicated::KnownNetworks, Some(KNOWN_NETWORKS_MAX))
     }
 
     /// Where replicas state which keys they use.
     fn keys(&self) -> String {
-        format!("{}:keys", self.0.prefix)
+        self.key(Replicated::Keys)
     }
 
-    fn stream<const N: usize>(&self, name: &'static str, max_len: Option<usize>) -> Stream<N> {
+    fn key(&self, of: Replicated) -> String {
+        format!("{}:{}", self.0.prefix, of.name())
+    }
+
+    fn stream<const N: usize>(&self, of: Replicated, max_len: Option<usize>) -> Stream<N> {
         Stream {
-            name,
-            key: format!("{}:{name}", self.0.prefix),
+            of,
+            key: self.key(of),
             max_len,
         }
     }
@@ -470,8 +476,7 @@ pub(super) struct Connection {
 /// A stream of entries that have N bytes each.
 #[derive(Debug, Clone)]
 pub(super) struct Stream<const N: usize> {
-    /// The end of its key.
-    pub(super) name: &'static str,
+    pub(super) of: Replicated,
     pub(super) key: String,
     /// `None`: only expired entries are removed.
     max_len: Option<usize>,

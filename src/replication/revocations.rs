@@ -1,18 +1,16 @@
 //! The log of revocations.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::Clock;
 
 use super::format::{self, ENTRY_LEN, Entry};
-use super::log::{Codec, Log, LogState};
+use super::log::Codec;
 use super::outbox::Outbox;
-use super::redis::Page;
-use crate::health::{Health, Readiness, Reason, ReasonCode};
-use crate::telemetry::metrics::{Ignored, ReplicaMetrics};
 use auth_gateway_core::Gateway;
 use auth_gateway_core::entry_key::{EntryKey, KEY_ID_LEN};
+use auth_gateway_core::event::EntryOutcome;
 use auth_gateway_core::revocations::{Learned, Revocation, RevocationIndex, RevocationKey};
 
 /// Sends the revocations of a gateway, and applies those of the others to it.
@@ -20,10 +18,6 @@ use auth_gateway_core::revocations::{Learned, Revocation, RevocationIndex, Revoc
 pub(super) struct RevocationCodec {
     pub(super) gateway: Arc<Gateway>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) health: Arc<Health>,
-    pub(super) metrics: ReplicaMetrics,
-    /// How the clock of Redis differs from that of this replica, if it differs much.
-    pub(super) wrong_clock: Mutex<Option<Reason>>,
 }
 
 impl Codec<ENTRY_LEN> for RevocationCodec {
@@ -51,27 +45,17 @@ impl Codec<ENTRY_LEN> for RevocationCodec {
             .collect()
     }
 
-    fn count(&self, stored: usize, refused: usize) {
-        self.metrics.sent.inc_by(stored as u64);
-        self.metrics.failed.inc_by(refused as u64);
-    }
-
-    fn apply(&self, page: &Page<ENTRY_LEN>, outbox: &Outbox<RevocationIndex>) {
+    fn apply(&self, entry: &Entry, outbox: &Outbox<RevocationIndex>) -> Option<EntryOutcome> {
         let keys = self.gateway.keys().sealing.key_set();
+        let revocation = match format::read(entry, &keys) {
+            Ok(revocation) => revocation,
+            Err(why) => return Some(EntryOutcome::Ignored(why)),
+        };
         let revoker = self.gateway.session_revoker();
-        self.metrics.ignored(Ignored::Malformed, page.invalid);
-        for entry in &page.entries {
-            match format::read(entry, &keys) {
-                Ok(revocation) => {
-                    if revoker.learn(&revocation) == Learned::New {
-                        self.metrics.received.inc();
-                    }
-                    let is_current = || revoker.revocations().is_latest(&revocation);
-                    outbox.found(&revocation.index(), is_current);
-                }
-                Err(why) => self.metrics.ignored(why, 1),
-            }
-        }
+        let learned = revoker.learn(&revocation);
+        let is_current = || revoker.revocations().is_latest(&revocation);
+        outbox.found(&revocation.index(), is_current);
+        (learned == Learned::New).then_some(EntryOutcome::Received)
     }
 
     fn caught_up(&self) {
@@ -83,79 +67,8 @@ impl Codec<ENTRY_LEN> for RevocationCodec {
         revocations.shared(self.clock.now(), is_missing)
     }
 
-    fn report(&self, state: &LogState) {
-        self.metrics
-            .synchronized(matches!(state.connection, Some(Ok(()))));
+    fn is_catching_up(&self) -> bool {
         let revocations = self.gateway.session_revoker().revocations();
-        let wrong_clock = self.wrong_clock();
-        let (readiness, reasons) =
-            readiness(state, wrong_clock.as_ref(), revocations.is_catching_up());
-        self.health.replicas(readiness, reasons);
+        revocations.is_catching_up()
     }
-}
-
-impl RevocationCodec {
-    fn wrong_clock(&self) -> MutexGuard<'_, Option<Reason>> {
-        self.wrong_clock
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Log<RevocationCodec, ENTRY_LEN> {
-    /// Reports how the clock of Redis differs, if that has changed.
-    pub(super) fn clock_is(&self, wrong: Option<Reason>) {
-        let has_changed = {
-            let mut reported = self.codec.wrong_clock();
-            let has_changed = *reported != wrong;
-            *reported = wrong;
-            has_changed
-        };
-        if has_changed {
-            self.report();
-        }
-    }
-}
-
-fn readiness(
-    state: &LogState,
-    wrong_clock: Option<&Reason>,
-    is_catching_up: bool,
-) -> (Readiness, Vec<Reason>) {
-    let reason = |code, message: String| Reason::new(code, message);
-    let unread = match &state.connection {
-        Some(Ok(())) => None,
-        None => Some("Redis is not read yet".to_owned()),
-        Some(Err(fault)) => Some(format!("Redis {fault}")),
-    };
-    let unread = unread.map(|why| {
-        if is_catching_up {
-            let until = "no tokens until the revocations in it are read, or until the deadline";
-            reason(ReasonCode::RevocationsCatchingUp, format!("{why}; {until}"))
-        } else {
-            let bound = "logouts at other replicas take effect within session.freshness";
-            reason(
-                ReasonCode::RevocationsUnreachable,
-                format!("{why}; {bound}"),
-            )
-        }
-    });
-    let refused = state.refused.as_ref().map(|fault| {
-        let bound =
-            "at a replica that starts or reconnects, logouts take effect within session.freshness";
-        reason(
-            ReasonCode::RevocationsRefused,
-            format!("Redis {fault}; {bound}"),
-        )
-    });
-    let reasons = [unread, refused, wrong_clock.cloned()];
-    let reasons: Vec<_> = reasons.into_iter().flatten().collect();
-    let readiness = if is_catching_up {
-        Readiness::NotReady
-    } else if reasons.is_empty() {
-        Readiness::Ready
-    } else {
-        Readiness::Degraded
-    };
-    (readiness, reasons)
 }

@@ -19,7 +19,6 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::redis::Primary;
-use crate::telemetry::metrics::ReplicaMetrics;
 use auth_gateway_core::introspection_cache::shared::{
     ENTRY_BYTES_MAX, Found, LookUp, SharedCache, Stored,
 };
@@ -45,18 +44,16 @@ struct Inner {
     connection: ArcSwapOption<(MultiplexedConnection, Primary)>,
     circuit: CircuitBreaker,
     writes: Arc<Semaphore>,
-    metrics: ReplicaMetrics,
 }
 
 impl RedisCache {
     /// Without a connection. All keys begin with the prefix.
-    pub(super) fn new(prefix: &str, clock: Arc<dyn Clock>, metrics: ReplicaMetrics) -> Self {
+    pub(super) fn new(prefix: &str, clock: Arc<dyn Clock>) -> Self {
         Self(Arc::new(Inner {
             prefix: prefix.to_owned(),
             connection: ArcSwapOption::empty(),
             circuit: CircuitBreaker::new(clock, report_pauses()),
             writes: Arc::new(Semaphore::new(WRITES_MAX)),
-            metrics,
         }))
     }
 
@@ -172,8 +169,6 @@ impl SharedCache for RedisCache {
                 Err(fault) => trace::fail(span, fault.name()),
             });
             found
-                .inspect_err(|result| inner.metrics.looked_up(*result))
-                .ok()
         })
     }
 
@@ -201,10 +196,6 @@ impl SharedCache for RedisCache {
                 Err(_) => trace::fail(span, LookUp::TimedOut.name()),
             });
         });
-    }
-
-    fn count(&self, result: LookUp) {
-        self.0.metrics.looked_up(result);
     }
 }
 

@@ -11,7 +11,6 @@ use tokio::time::timeout;
 
 use super::Parts;
 use crate::config::{Problems, RedisSettings, SentinelSettings, Settings};
-use crate::health::Health;
 use crate::replication::{Address, Outbox, Redis, ReplicationParts, ReplicationStream, Sentinels};
 use auth_gateway_core::Gateway;
 use auth_gateway_core::revocations::RevocationIndex;
@@ -65,15 +64,12 @@ pub(super) fn replication_stream(
     settings: &Settings,
     parts: &Parts,
     gateway: &Arc<Gateway>,
-    health: &Arc<Health>,
 ) -> Option<ReplicationStream> {
     Some(ReplicationStream::new(ReplicationParts {
         redis: parts.redis.clone()?,
         gateway: Arc::clone(gateway),
-        health: Arc::clone(health),
         clock: Arc::clone(&parts.clock),
         random: Arc::clone(&parts.random),
-        metrics: parts.metrics.replicas(),
         catch_up_deadline: settings.redis.as_ref()?.catch_up_deadline,
         share_knowledge: settings.redis.as_ref()?.share_knowledge,
     }))

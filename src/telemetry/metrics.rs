@@ -27,16 +27,17 @@ use strum::{IntoStaticStr, VariantArray};
 use auth_gateway_core::Keys;
 use auth_gateway_core::introspection_cache::CacheUsage;
 use auth_gateway_core::name::Name as _;
+use auth_gateway_core::session_revoker::SessionRevoker;
 
 pub use audit::AuditMetrics;
 pub use events::EventMetrics;
 pub use iam::IamFamilies;
-pub use replicas::{Ignored, LoginEventOutcome, ReplicaMetrics};
 pub use shed::ShedMetrics;
 pub use spans::SpanMetrics;
 
 use certificate::CertificateExpiry;
 use keys::KeyMetrics;
+use replicas::ReplicaMetrics;
 
 /// In seconds: from 100 µs, which every exchange exceeds, to the longest deadline.
 const BUCKETS: [f64; 16] = [
@@ -181,10 +182,9 @@ impl Metrics {
         self.audit.clone()
     }
 
-    /// The metrics of the replication.
-    #[must_use]
-    pub fn replicas(&self) -> ReplicaMetrics {
-        self.replicas.clone()
+    /// Sets the size of the table of revocations, its maximum, and the number of those that are not sent yet.
+    pub fn revocations(&self, revoker: &SessionRevoker) {
+        self.replicas.take(revoker);
     }
 
     /// The counters of load shedding.

@@ -8,7 +8,6 @@ use std::time::Duration;
 use auth_gateway::health::{Health, Readiness, ReasonCode};
 use auth_gateway::replication::{ReplicationParts, ReplicationStream};
 use auth_gateway::startup::{Connected, connect};
-use auth_gateway::telemetry::metrics::ReplicaMetrics;
 use auth_gateway_core::Gateway;
 use auth_gateway_core::error::{GatewayError, NotReady};
 use auth_gateway_core::request::RequestContext;
@@ -38,10 +37,8 @@ fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, ReplicationStream) {
     let stream = ReplicationStream::new(ReplicationParts {
         redis: parts.redis.expect("a Redis"),
         gateway: Arc::clone(&gateway),
-        health: Arc::clone(&health),
         clock,
         random: parts.random,
-        metrics: ReplicaMetrics::default(),
         catch_up_deadline: DEADLINE,
         share_knowledge: true,
     });

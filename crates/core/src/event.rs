@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use iam_adapters::resilient::{Circuit, Observer, Operation};
 use iam_adapters::{ClientAddress, IamError};
+use strum::IntoStaticStr;
 
 use super::error::GatewayError;
 use super::identifiers::Identifier;
 use super::introspection_cache::Source;
+use super::introspection_cache::shared::LookUp;
 use super::request::RequestContext;
 use super::session::{NewSession, SessionId};
 use super::session_revoker::{NotRevocable, RevokedSessions};
@@ -138,12 +140,37 @@ pub enum Event<'e> {
         /// Its state from now on.
         circuit: Circuit,
     },
-    /// The clock of an IAM was compared with that of this replica.
-    IamClock {
-        /// The IAM.
-        iam: &'e str,
+    /// Another clock was compared with that of this replica.
+    Clock {
+        /// The IAM that has it; `None`: the store that the replicas share.
+        iam: Option<&'e str>,
         /// The [`offset`](iam_adapters::clock::offset).
         offset: f64,
+    },
+    /// Whether this replica and the others have each other's entries, at the start and after a change.
+    Replication {
+        /// The entries.
+        of: Replicated,
+        /// Whether those of the others are received, or why not.
+        received: Result<(), &'e str>,
+        /// Whether those of this replica are stored, or why not.
+        stored: Result<(), &'e str>,
+        /// Whether no access tokens are issued until those of the others are received.
+        is_catching_up: bool,
+    },
+    /// Entries that the replicas share were sent or read.
+    Entries {
+        /// The entries.
+        of: Replicated,
+        /// What happened to them.
+        outcome: EntryOutcome,
+        /// Their number.
+        count: usize,
+    },
+    /// Cached data of a session was looked up in the store that the replicas share.
+    SharedLookUp {
+        /// What was found.
+        result: LookUp,
     },
     /// The keys of one purpose that are in use, at the start and after a change, or why the keys in the
     /// folders cannot be used.
@@ -167,6 +194,50 @@ pub enum LoginEnd<'e> {
     Withdrawn(&'e NewSession),
     /// The client did not wait.
     Unknown,
+}
+
+/// What replicas share, by its name in the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum Replicated {
+    /// Revocations.
+    Revocations,
+    /// Refused logins, and what ends their effect.
+    Logins,
+    /// Networks from which accounts have logged in.
+    #[strum(serialize = "logins:networks")]
+    KnownNetworks,
+    /// Statements about the keys of the replicas.
+    Keys,
+}
+
+/// What happened to an entry that replicas share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryOutcome {
+    /// The store has it.
+    Sent,
+    /// The store refused it. It is sent again.
+    Refused,
+    /// It was not sent, because too many wait.
+    Dropped,
+    /// It came from another replica, or from this one before its restart.
+    Received,
+    /// It was read and has no effect.
+    Ignored(Ignored),
+}
+
+/// Why an entry was ignored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum Ignored {
+    /// It does not have the format.
+    Malformed,
+    /// It names a key that this replica does not have.
+    UnknownKey,
+    /// Its tag is wrong: no replica wrote it.
+    Forged,
+    /// It no longer has an effect, or is from the future.
+    Expired,
 }
 
 /// Receives every event. It must not wait: the request does.
@@ -253,7 +324,7 @@ impl Observer for IamObserver {
     }
 
     fn clock(&self, offset: f64) {
-        let iam = &*self.iam;
-        self.subscribers.emit(&Event::IamClock { iam, offset });
+        let iam = Some(&*self.iam);
+        self.subscribers.emit(&Event::Clock { iam, offset });
     }
 }

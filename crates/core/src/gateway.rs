@@ -530,6 +530,12 @@ impl Gateway {
         })
     }
 
+    /// Receive what happens.
+    #[must_use]
+    pub const fn subscribers(&self) -> &Subscribers {
+        &self.subscribers
+    }
+
     /// Hands an event to every subscriber.
     pub fn emit(&self, event: &Event<'_>) {
         self.subscribers.emit(event);
@@ -578,8 +584,12 @@ impl Gateway {
     pub fn share_knowledge(&self, cache: &Arc<dyn SharedCache>) {
         for iam in self.iams.iter() {
             let (keys, random) = (Arc::clone(&self.keys), Arc::clone(&self.random));
-            iam.introspection_cache
-                .share_through(Arc::clone(cache), keys, random);
+            iam.introspection_cache.share_through(
+                Arc::clone(cache),
+                keys,
+                random,
+                self.subscribers.clone(),
+            );
         }
     }
 

@@ -30,6 +30,7 @@ use opentelemetry::trace::SpanBuilder;
 use strum::{IntoStaticStr, VariantArray};
 
 use super::error::{GatewayError, InvalidSession};
+use super::event::{Event, Subscribers};
 use super::gateway_keys::Keys;
 use super::revocations::{Name, Revocation, Revocations};
 use super::single_flight::{Admission, SingleFlight};
@@ -350,6 +351,7 @@ impl IntrospectionCache {
         cache: Arc<dyn SharedCache>,
         keys: Arc<Keys>,
         random: Arc<dyn Random>,
+        subscribers: Subscribers,
     ) {
         let clock = Arc::clone(&self.clock);
         let _ = self.shared.set(SealedSharedCache {
@@ -357,6 +359,7 @@ impl IntrospectionCache {
             keys,
             random,
             clock,
+            subscribers,
         });
     }
 
@@ -380,19 +383,17 @@ impl IntrospectionCache {
     async fn look_up_shared(&self, request: &IntrospectionRequest) -> Option<Arc<Permissions>> {
         let shared = self.shared.get()?;
         let of = &request.fingerprint;
-        let (requested_at, permissions) = shared.get(of, request.revocation.name).await?;
-        let known = self.caches.liveness.get(&of.session);
-        if known.is_none_or(|known| known.monotonic < requested_at.monotonic) {
-            self.insert(of, requested_at, Some(Arc::new(permissions)));
-        }
-        let fresh = self.fresh(of, self.clock.now());
-        let result = if fresh.is_some() {
-            LookUp::Hit
-        } else {
-            LookUp::Stale
-        };
-        shared.cache.count(result);
-        fresh
+        let found = shared.get(of, request.revocation.name).await;
+        let fresh = found.and_then(|(requested_at, permissions)| {
+            let known = self.caches.liveness.get(&of.session);
+            if known.is_none_or(|known| known.monotonic < requested_at.monotonic) {
+                self.insert(of, requested_at, Some(Arc::new(permissions)));
+            }
+            self.fresh(of, self.clock.now()).ok_or(LookUp::Stale)
+        });
+        let result = fresh.as_ref().err().copied().unwrap_or(LookUp::Hit);
+        shared.subscribers.emit(&Event::SharedLookUp { result });
+        fresh.ok()
     }
 
     /// Introspects a session, or joins an introspection of it that is in flight.

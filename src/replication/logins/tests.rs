@@ -1,7 +1,7 @@
 use futures_util::FutureExt as _;
 
 use super::*;
-use crate::telemetry::metrics::Metrics;
+use auth_gateway_core::event::Subscriber;
 
 fn event(change: LoginChange) -> LoginEvent {
     LoginEvent {
@@ -11,22 +11,39 @@ fn event(change: LoginChange) -> LoginEvent {
     }
 }
 
+/// The dropped events.
+#[derive(Debug, Default)]
+struct Dropped(Mutex<Vec<Replicated>>);
+
+impl Subscriber for Dropped {
+    fn on_event(&self, event: &Event<'_>) {
+        if let Event::Entries {
+            of,
+            outcome: EntryOutcome::Dropped,
+            count: 1,
+        } = *event
+        {
+            lock(&self.0).push(of);
+        }
+    }
+}
+
 #[test]
 fn events_are_numbered_and_failures_remove_only_failures_from_a_full_outbox() {
-    let metrics = Metrics::default();
+    let dropped = Arc::<Dropped>::default();
+    let subscriber: Arc<dyn Subscriber> = Arc::<Dropped>::clone(&dropped);
     let sender = Sender {
         replica: 7,
         last: Mutex::default(),
         failures: Outbox::new(2),
         known_networks: Outbox::new(2),
-        metrics: metrics.replicas(),
+        subscribers: Subscribers::new([subscriber]),
     };
     sender.send(event(LoginChange::Known { pair: 1 }));
     for of in 1..=5 {
         sender.send(event(LoginChange::Succeeded { of }));
     }
-    let dropped = "login_events_total{outcome=\"dropped\"} 3\n";
-    assert!(metrics.encode().contains(dropped));
+    assert_eq!(*lock(&dropped.0), [Replicated::Logins; 3]);
     let numbers = |outbox: &Outbox<NumberedEvent>| {
         let waiting = outbox.offer(9, |_| Some(())).now_or_never().unwrap();
         waiting

@@ -6,7 +6,7 @@ use prometheus_client::metrics::family::Family;
 use strum::VariantArray as _;
 
 use super::iam::IamMetrics;
-use super::{IamLabels, Metrics};
+use super::{IamLabels, Metrics, ReplicaMetrics};
 use auth_gateway_core::EndedByIam;
 use auth_gateway_core::error::GatewayError;
 use auth_gateway_core::event::{Event, LoginEnd, Subscriber};
@@ -20,6 +20,7 @@ pub struct EventMetrics {
     throttled: Family<IamLabels<2>, Counter>,
     untracked: Counter,
     logout_tokens: Family<IamLabels<2>, Counter>,
+    replicas: ReplicaMetrics,
 }
 
 impl Metrics {
@@ -31,6 +32,7 @@ impl Metrics {
             throttled: self.throttled.clone(),
             untracked: self.untracked.clone(),
             logout_tokens: self.logout_tokens.clone(),
+            replicas: self.replicas.clone(),
         };
         let none = (iams.len() > 1).then_some(None);
         for iam in iams.iter().copied().map(Some).chain(none) {
@@ -124,12 +126,15 @@ impl Subscriber for EventMetrics {
                     iam.circuit(operation, circuit);
                 }
             }
-            Event::IamClock { iam, offset } => {
+            Event::Clock {
+                iam: Some(iam),
+                offset,
+            } => {
                 if let Some(iam) = self.iam(iam) {
                     iam.clock(offset);
                 }
             }
-            _ => {}
+            _ => self.replicas.on_event(event),
         }
     }
 }

@@ -5,55 +5,36 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use strum::{IntoStaticStr, VariantArray};
+use strum::VariantArray as _;
 
 use super::Labels;
 use super::iam::ClockOffset;
+use auth_gateway_core::event::{EntryOutcome, Event, Ignored, Replicated};
 use auth_gateway_core::introspection_cache::shared::LookUp;
 use auth_gateway_core::name::Name as _;
 use auth_gateway_core::session_revoker::SessionRevoker;
 
-/// Why an entry of the stream was ignored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "snake_case")]
-pub enum Ignored {
-    /// It does not have the format of a revocation.
-    Malformed,
-    /// It names a key that this replica does not have.
-    UnknownKey,
-    /// Its tag is wrong: no replica wrote it.
-    Forged,
-}
+/// The outcomes of login events that replicas share.
+const LOGIN_EVENT_OUTCOMES: [&str; 4] = ["sent", "dropped", "received", "ignored"];
 
-/// What happened to a login event that replicas share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "snake_case")]
-pub enum LoginEventOutcome {
-    /// Redis has stored it.
-    Sent,
-    /// The queue was full.
-    Dropped,
-    /// It came from another replica, or from this one before its restart.
-    Received,
-    /// It was invalid, expired, or too far in the future.
-    Ignored,
-}
+/// Why entries of the stream of revocations are ignored.
+const IGNORED: [Ignored; 3] = [Ignored::Malformed, Ignored::UnknownKey, Ignored::Forged];
 
 /// Counts revocations that this replica has, sends and receives, and login events.
 #[derive(Debug, Clone, Default)]
-pub struct ReplicaMetrics {
+pub(super) struct ReplicaMetrics {
     live: Gauge,
     room: Gauge,
     synchronized: Gauge,
     pending: Gauge,
-    /// Revocations that Redis has stored.
-    pub sent: Counter,
-    /// Revocations that Redis refused.
-    pub failed: Counter,
-    /// Revocations of other replicas.
-    pub received: Counter,
+    sent: Counter,
+    failed: Counter,
+    received: Counter,
     ignored: Family<Labels<1>, Counter>,
     look_ups: Family<Labels<1>, Counter>,
+    /// Whether each of the two logs of login events is synchronized.
+    logins_synchronized: [Gauge; 2],
+    /// Whether both are.
     login_limits_synchronized: Gauge,
     login_events: Family<Labels<1>, Counter>,
     clock_offset: ClockOffset,
@@ -78,8 +59,8 @@ impl ReplicaMetrics {
         registry.register("revocations_received", help, self.received.clone());
         let help = "Entries in Redis that were ignored: revocations and statements about keys, each time they are read";
         registry.register("revocations_ignored", help, self.ignored.clone());
-        for reason in Ignored::VARIANTS {
-            self.ignored(*reason, 0);
+        for reason in IGNORED {
+            self.ignored(reason, 0);
         }
         let help = "Look-ups of cached data that replicas share";
         registry.register("shared_cache_lookups", help, self.look_ups.clone());
@@ -95,13 +76,12 @@ impl ReplicaMetrics {
         );
         let help = "Login events that replicas share";
         registry.register("login_events", help, self.login_events.clone());
-        for outcome in LoginEventOutcome::VARIANTS {
-            self.login_events(*outcome, 0);
+        for outcome in LOGIN_EVENT_OUTCOMES {
+            self.login_events(outcome, 0);
         }
     }
 
-    /// Sets the size of the table, its maximum, and the number of revocations that are not yet in the stream.
-    pub fn take(&self, revoker: &SessionRevoker) {
+    pub(super) fn take(&self, revoker: &SessionRevoker) {
         let number = |count| i64::try_from(count).unwrap_or(i64::MAX);
         let revocations = revoker.revocations();
         self.pending.set(number(revoker.pending()));
@@ -109,38 +89,78 @@ impl ReplicaMetrics {
         self.room.set(number(revocations.capacity()));
     }
 
-    /// Sets whether the revocations of the other replicas are received.
-    pub fn synchronized(&self, synchronized: bool) {
-        self.synchronized.set(i64::from(synchronized));
+    /// Counts an event of the replication.
+    pub(super) fn on_event(&self, event: &Event<'_>) {
+        match *event {
+            Event::Clock { iam: None, offset } => {
+                self.clock_offset.set(offset);
+            }
+            Event::Replication {
+                of,
+                received,
+                stored,
+                ..
+            } => self.synchronized(of, received.is_ok(), stored.is_ok()),
+            Event::Entries { of, outcome, count } => match of {
+                Replicated::Revocations | Replicated::Keys => self.revocations(outcome, count),
+                Replicated::Logins | Replicated::KnownNetworks => match outcome {
+                    EntryOutcome::Sent => self.login_events("sent", count),
+                    EntryOutcome::Dropped => self.login_events("dropped", count),
+                    EntryOutcome::Received => self.login_events("received", count),
+                    EntryOutcome::Ignored(_) => self.login_events("ignored", count),
+                    EntryOutcome::Refused => {}
+                },
+            },
+            Event::SharedLookUp { result } => {
+                let labels = [("result", result.name())];
+                self.look_ups.get_or_create(&labels).inc();
+            }
+            _ => {}
+        }
     }
 
-    /// Sets the offset of the clock of Redis, in seconds.
-    pub fn clock(&self, offset: f64) {
-        self.clock_offset.set(offset);
+    fn synchronized(&self, of: Replicated, is_received: bool, is_stored: bool) {
+        let [logins, known_networks] = &self.logins_synchronized;
+        let is_exchanged = i64::from(is_received && is_stored);
+        match of {
+            Replicated::Revocations => {
+                self.synchronized.set(i64::from(is_received));
+            }
+            Replicated::Logins => {
+                logins.set(is_exchanged);
+            }
+            Replicated::KnownNetworks => {
+                known_networks.set(is_exchanged);
+            }
+            Replicated::Keys => {}
+        }
+        let both = logins.get().min(known_networks.get());
+        self.login_limits_synchronized.set(both);
     }
 
-    /// Counts a look-up of shared data.
-    pub fn looked_up(&self, result: LookUp) {
-        let labels = [("result", result.name())];
-        self.look_ups.get_or_create(&labels).inc();
+    fn revocations(&self, outcome: EntryOutcome, count: usize) {
+        match outcome {
+            EntryOutcome::Sent => {
+                self.sent.inc_by(count as u64);
+            }
+            EntryOutcome::Refused => {
+                self.failed.inc_by(count as u64);
+            }
+            EntryOutcome::Received => {
+                self.received.inc_by(count as u64);
+            }
+            EntryOutcome::Ignored(why) => self.ignored(why, count),
+            EntryOutcome::Dropped => {}
+        }
     }
 
-    /// Counts ignored entries.
-    pub fn ignored(&self, why: Ignored, count: usize) {
+    fn ignored(&self, why: Ignored, count: usize) {
         let counter = self.ignored.get_or_create(&[("reason", why.name())]);
         counter.inc_by(count as u64);
     }
 
-    /// Sets whether login limits are shared with the other replicas.
-    pub fn login_limits_synchronized(&self, synchronized: bool) {
-        self.login_limits_synchronized.set(i64::from(synchronized));
-    }
-
-    /// Counts login events.
-    pub fn login_events(&self, outcome: LoginEventOutcome, count: usize) {
-        let labels = [("outcome", outcome.name())];
-        self.login_events
-            .get_or_create(&labels)
-            .inc_by(count as u64);
+    fn login_events(&self, outcome: &'static str, count: usize) {
+        let counter = self.login_events.get_or_create(&[("outcome", outcome)]);
+        counter.inc_by(count as u64);
     }
 }

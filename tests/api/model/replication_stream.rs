@@ -140,7 +140,10 @@ impl SharedCache for Sender {
             (!remaining.is_zero()).then_some(Stored { entry, remaining })
         });
         let is_connected = self.stream.is_connected(self.number);
-        Box::pin(ready(found.filter(|_| is_connected)))
+        let found = found.ok_or(LookUp::Miss);
+        Box::pin(ready(found.and_then(|stored| {
+            is_connected.then_some(stored).ok_or(LookUp::Unavailable)
+        })))
     }
 
     fn put(&self, name: Name, entry: Vec<u8>, lifetime: Duration) {
@@ -150,8 +153,6 @@ impl SharedCache for Sender {
             cached.insert(name, (entry, expires_at));
         }
     }
-
-    fn count(&self, _: LookUp) {}
 }
 
 impl fmt::Debug for ReplicationStream {

@@ -20,6 +20,7 @@ use iam_adapters::{Clock, Moment, Permission, Permissions};
 use strum::{IntoStaticStr, VariantArray};
 
 use super::super::Random;
+use super::super::event::Subscribers;
 use super::super::gateway_keys::Keys;
 use super::super::keys::{DerivationKey, DerivedFrom, Key as _, SigningKey};
 use super::super::revocations::Name;
@@ -70,19 +71,16 @@ pub struct Stored {
     pub remaining: Duration,
 }
 
-/// The result of [`SharedCache::get`]; `None` if there is no entry, or if the store cannot be used.
-pub type Found = Pin<Box<dyn Future<Output = Option<Stored>> + Send>>;
+/// The result of [`SharedCache::get`]; an error if there is no entry, or if the store cannot be used.
+pub type Found = Pin<Box<dyn Future<Output = Result<Stored, LookUp>> + Send>>;
 
-/// A store that all replicas use. Reports no errors, and returns within its deadline.
+/// A store that all replicas use. Returns within its deadline.
 pub trait SharedCache: fmt::Debug + Send + Sync {
-    /// Looks up an entry. Counts the look-up if there is none.
+    /// Looks up an entry.
     fn get(&self, name: Name) -> Found;
 
     /// Stores an entry for `lifetime`, or drops it. Nothing waits for it.
     fn put(&self, name: Name, entry: Vec<u8>, lifetime: Duration);
-
-    /// Counts a look-up that returned an entry.
-    fn count(&self, result: LookUp);
 }
 
 /// Derived from a signing key; seals and opens entries.
@@ -234,6 +232,7 @@ pub(super) struct SealedSharedCache {
     pub(super) keys: Arc<Keys>,
     pub(super) random: Arc<dyn Random>,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) subscribers: Subscribers,
 }
 
 impl SealedSharedCache {
@@ -262,17 +261,23 @@ impl SealedSharedCache {
     }
 
     /// The data of another replica, and when the IAM was called for it.
-    pub(super) async fn get(&self, of: &Fingerprint, name: Name) -> Option<(Moment, Permissions)> {
+    ///
+    /// # Errors
+    ///
+    /// The result of the look-up.
+    pub(super) async fn get(
+        &self,
+        of: &Fingerprint,
+        name: Name,
+    ) -> Result<(Moment, Permissions), LookUp> {
         let asked_at = self.clock.now();
         let stored = self.cache.get(name).await?;
         let now = self.clock.now();
         let remaining = stored.remaining.saturating_sub(now.since(asked_at));
-        let opened = self.open(of, &stored.entry).and_then(|statement| {
-            let requested_at = statement.requested_at(remaining, now);
-            let requested_at = requested_at.ok_or(LookUp::Invalid)?;
-            Ok((requested_at, statement.permissions))
-        });
-        opened.inspect_err(|result| self.cache.count(*result)).ok()
+        let statement = self.open(of, &stored.entry)?;
+        let requested_at = statement.requested_at(remaining, now);
+        let requested_at = requested_at.ok_or(LookUp::Invalid)?;
+        Ok((requested_at, statement.permissions))
     }
 
     /// # Errors

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use auth_gateway_core::event::{Event, LoginEnd, Subscriber, Subscribers};
+use auth_gateway_core::introspection_cache::shared::LookUp;
 use auth_gateway_core::name::Name as _;
 
 /// Events that no result of an operation shows, in text.
@@ -11,6 +12,7 @@ use auth_gateway_core::name::Name as _;
 pub(crate) struct Recorded {
     texts: Mutex<Vec<String>>,
     untracked_logins: AtomicU64,
+    look_ups: Mutex<Vec<LookUp>>,
 }
 
 impl Recorded {
@@ -21,6 +23,11 @@ impl Recorded {
 
     pub(crate) fn untracked_logins(&self) -> u64 {
         self.untracked_logins.load(Ordering::Relaxed)
+    }
+
+    /// The results of look-ups in the store that replicas share since the last call.
+    pub(crate) fn look_ups(&self) -> Vec<LookUp> {
+        std::mem::take(&mut self.look_ups.lock().unwrap())
     }
 
     /// As the only subscriber.
@@ -57,6 +64,10 @@ impl Subscriber for Recorded {
                 result: Ok(source),
                 ..
             } => format!("exchange at {iam}: {}", source.name()),
+            Event::SharedLookUp { result } => {
+                self.look_ups.lock().unwrap().push(result);
+                return;
+            }
             Event::UntrackedLogin => {
                 self.untracked_logins.fetch_add(1, Ordering::Relaxed);
                 return;

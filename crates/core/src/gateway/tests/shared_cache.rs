@@ -10,6 +10,7 @@ use iam_adapters::{Clock as _, IamError, Introspection};
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
+use super::recorded::Recorded;
 use super::scripted_iam::{Reply, ScriptedIam};
 use super::test_gateway::{
     LIVENESS, MILLISECOND, Policies, START, Session, TestGateway, gateway_parts, iam_parts,
@@ -34,7 +35,8 @@ pub(super) struct MemoryCache {
     /// With the time at which they expire.
     pub(super) entries: Mutex<HashMap<Name, (Vec<u8>, Duration)>>,
     look_ups: Mutex<Vec<Name>>,
-    counted: Mutex<Vec<LookUp>>,
+    /// Those of the gateways.
+    events: Mutex<Vec<Arc<Recorded>>>,
     /// If set, each look-up waits for it.
     hold: Mutex<Option<Arc<Notify>>>,
 }
@@ -45,7 +47,7 @@ impl MemoryCache {
             clock: Arc::new(ManualClock::at(Duration::from_secs(START))),
             entries: Mutex::default(),
             look_ups: Mutex::default(),
-            counted: Mutex::default(),
+            events: Mutex::default(),
             hold: Mutex::default(),
         });
         for gateway in gateways {
@@ -58,6 +60,7 @@ impl MemoryCache {
     pub(super) fn connect(self: &Arc<Self>, gateway: &TestGateway) {
         let cache: Arc<dyn SharedCache> = Arc::<Self>::clone(self);
         gateway.inner.share_knowledge(&cache);
+        self.events.lock().unwrap().push(gateway.events.clone());
     }
 
     fn look_ups(&self) -> usize {
@@ -69,9 +72,10 @@ impl MemoryCache {
         *self.look_ups.lock().unwrap().last().unwrap()
     }
 
-    /// The results since the last call.
-    pub(super) fn counted(&self) -> Vec<LookUp> {
-        std::mem::take(&mut self.counted.lock().unwrap())
+    /// The results of the look-ups since the last call, of one gateway after the other.
+    pub(super) fn results(&self) -> Vec<LookUp> {
+        let events = self.events.lock().unwrap();
+        events.iter().flat_map(|events| events.look_ups()).collect()
     }
 
     /// The only entry.
@@ -105,15 +109,12 @@ impl SharedCache for MemoryCache {
             let remaining = expires_at.checked_sub(now).filter(|left| !left.is_zero())?;
             Some(Stored { entry, remaining })
         });
-        if stored.is_none() {
-            self.count(LookUp::Miss);
-        }
         let hold = self.hold.lock().unwrap().clone();
         Box::pin(async move {
             if let Some(hold) = hold {
                 hold.notified().await;
             }
-            stored
+            stored.ok_or(LookUp::Miss)
         })
     }
 
@@ -123,10 +124,6 @@ impl SharedCache for MemoryCache {
             .lock()
             .unwrap()
             .insert(name, (entry, expires_at));
-    }
-
-    fn count(&self, result: LookUp) {
-        self.counted.lock().unwrap().push(result);
     }
 }
 
@@ -164,7 +161,7 @@ async fn first_exchange_at_another_replica_after_a_login_does_not_call_the_iam()
     assert_eq!(source(&here, &session).await, Source::Hit);
     assert_eq!(here.introspections(), 0);
     // Local data needs no look-up.
-    assert_eq!(cache.counted(), [LookUp::Hit]);
+    assert_eq!(cache.results(), [LookUp::Hit]);
 }
 
 #[tokio::test]
@@ -177,7 +174,7 @@ async fn introspection_at_one_replica_is_used_by_the_others() {
     assert_eq!(here.introspections(), 1);
     assert_eq!(there.granted(&session).await.unwrap(), "write");
     assert_eq!(here.introspections(), 1);
-    assert_eq!(cache.counted(), [LookUp::Miss, LookUp::Hit]);
+    assert_eq!(cache.results(), [LookUp::Miss, LookUp::Hit]);
 }
 
 /// The data has one age, wherever it is. So the replicas together introspect as often as one.
@@ -257,7 +254,7 @@ async fn replayed_entry_is_not_used_beyond_the_freshness() {
     cache.advance(&[&here, &there], LIVENESS.saturating_sub(CLOCK_DIFFERENCE));
     cache.renew(name, entry);
     there.granted(&session).await.unwrap_err();
-    assert_eq!(cache.counted(), [LookUp::Stale]);
+    assert_eq!(cache.results(), [LookUp::Stale]);
 }
 
 /// By its clock alone, this replica would use the entry for three seconds more.
@@ -273,7 +270,7 @@ async fn lifetime_in_the_store_bounds_the_age_if_the_clock_of_the_other_replica_
     );
     here.iam.end("secret-1");
     there.granted(&session).await.unwrap_err();
-    assert_eq!(cache.counted(), [LookUp::Stale]);
+    assert_eq!(cache.results(), [LookUp::Stale]);
 }
 
 #[tokio::test]
@@ -287,7 +284,7 @@ async fn entry_from_further_in_the_future_than_the_clocks_may_differ_is_not_used
         there.set_wall_clock_back(behind);
         let session = here.log_in("alice").await;
         there.granted(&session).await.unwrap();
-        assert_eq!(cache.counted(), [result]);
+        assert_eq!(cache.results(), [result]);
         assert_eq!(here.introspections(), usize::from(result != LookUp::Hit));
     }
 }
@@ -302,7 +299,7 @@ async fn after_a_gap_shared_data_from_before_is_not_used_and_later_data_is() {
     let late = here.log_in("alice").await;
     assert_eq!(source(&there, &early).await, Source::Miss);
     assert_eq!(source(&there, &late).await, Source::Shared);
-    assert_eq!(cache.counted(), [LookUp::Stale, LookUp::Hit]);
+    assert_eq!(cache.results(), [LookUp::Stale, LookUp::Hit]);
 }
 
 #[tokio::test]
@@ -319,7 +316,7 @@ async fn session_revoked_during_the_look_up_is_refused() {
     hold.notify_one();
     let refused = exchange.await.unwrap().err();
     assert_eq!(refused, Some(InvalidSession::Ended.into()));
-    assert_eq!(cache.counted(), [LookUp::Hit]);
+    assert_eq!(cache.results(), [LookUp::Hit]);
 }
 
 #[tokio::test]
@@ -471,7 +468,7 @@ async fn entries_open_with_every_key_of_the_set_and_with_no_other() {
         ] {
             cache.renew(name, entry.clone());
             reader.granted(&session).await.unwrap();
-            assert_eq!(cache.counted(), [result], "{}", algorithm.name());
+            assert_eq!(cache.results(), [result], "{}", algorithm.name());
         }
     }
 }

@@ -67,12 +67,12 @@ impl Attacker<'_> {
         let session_id = SessionId::parse(&session.id).unwrap();
         let name = RevocationKey::of(key).session(session_id);
         self.cache.put(name, entry(&session), LIVENESS);
-        let looked_up = self.cache.counted().len();
+        let looked_up = self.cache.results().len();
         assert_eq!(looked_up, 0, "{what}");
         let refused = self.victim.granted(&session).await;
         assert_eq!(refused, Err(InvalidSession::Ended.into()), "{what}");
         assert_eq!(self.cache.last_name(), name, "{what}");
-        let [result] = self.cache.counted()[..] else {
+        let [result] = self.cache.results()[..] else {
             panic!("{what}: not one look-up");
         };
         assert!(
@@ -106,7 +106,7 @@ async fn attacker_with_a_sealing_key_and_the_store_gets_no_token() {
         Source::Shared,
         "the control"
     );
-    cache.counted();
+    cache.results();
 
     attacker
         .try_with("an entry of another session", |_| true_entry.clone())
@@ -157,7 +157,7 @@ async fn attacker_with_a_sealing_key_and_the_store_gets_no_token() {
     let bob = here.log_in("bob").await;
     cache.entries.lock().unwrap().remove(&true_name);
     there.granted(&bob).await.unwrap();
-    cache.counted();
+    cache.results();
     let entry_of_bob = cache.entries.lock().unwrap()[&cache.last_name()].0.clone();
     attacker
         .try_with("an entry of another user", |_| entry_of_bob)
@@ -187,7 +187,7 @@ async fn changed_entry_of_a_live_session_is_not_used() {
         cache.renew(name, changed);
         let source = there.exchange(&session, "read").await.unwrap().source;
         assert_eq!(source, Source::Miss);
-        let [LookUp::Invalid | LookUp::Miss] = cache.counted()[..] else {
+        let [LookUp::Invalid | LookUp::Miss] = cache.results()[..] else {
             panic!("the entry was used");
         };
         // The next attempt must look it up again.
@@ -214,7 +214,7 @@ async fn entry_of_another_session_of_the_same_user_is_not_used() {
     let (_, entry_of_active) = cache.only();
     cache.renew(name_of_ended, entry_of_active);
     there.granted(&ended).await.unwrap_err();
-    assert_eq!(cache.counted(), [LookUp::Invalid]);
+    assert_eq!(cache.results(), [LookUp::Invalid]);
     there.granted(&active).await.unwrap();
-    assert_eq!(cache.counted(), [LookUp::Hit], "the control");
+    assert_eq!(cache.results(), [LookUp::Hit], "the control");
 }
