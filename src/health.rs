@@ -15,8 +15,8 @@ use iam_adapters::{Clock, IamError, Misconfiguration, Moment};
 use strum::IntoStaticStr;
 
 use auth_gateway_core::event::{Event, Subscriber};
-use auth_gateway_core::introspection_cache::Source;
 use auth_gateway_core::name::Name;
+use auth_gateway_core::results::Source;
 
 pub use certificate::Validity;
 pub use lifecycle::Lifecycle;

@@ -20,9 +20,10 @@ use auth_gateway_core::event::{Event, LoginEnd};
 use auth_gateway_core::identifiers::{Identifier, IdentifierKey};
 use auth_gateway_core::name::Name as _;
 use auth_gateway_core::request::RequestContext;
-use auth_gateway_core::session::SessionId;
-use auth_gateway_core::session_revoker::{NotRevocable, RevokedSessions};
-use auth_gateway_core::upstream_logouts::Outcome;
+use auth_gateway_core::results::UpstreamLogoutOutcome;
+use auth_gateway_core::revoked_sessions::NotRevocable;
+use auth_gateway_core::revoked_sessions::RevokedSessions;
+use auth_gateway_core::session_id::SessionId;
 
 /// The version of the lines.
 const SCHEMA: u32 = 1;
@@ -435,10 +436,12 @@ impl Decision {
     }
 
     /// The outcome of a logout that had failed at the IAM.
-    pub(super) fn of_logout(outcome: Outcome) -> Self {
+    pub(super) fn of_logout(outcome: UpstreamLogoutOutcome) -> Self {
         match outcome {
-            Outcome::Finished => Self::SUCCESS,
-            Outcome::Expired | Outcome::Rejected | Outcome::Dropped => Self::failed(outcome.name()),
+            UpstreamLogoutOutcome::Finished => Self::SUCCESS,
+            UpstreamLogoutOutcome::Expired
+            | UpstreamLogoutOutcome::Rejected
+            | UpstreamLogoutOutcome::Dropped => Self::failed(outcome.name()),
         }
     }
 

@@ -9,7 +9,7 @@ use secrecy::ExposeSecret as _;
 use super::error::UserError;
 use super::{ConfigFile, Exit, Invocation};
 use auth_gateway_core::identifiers::IdentifierKey;
-use auth_gateway_core::session::SessionId;
+use auth_gateway_core::session_id::SessionId;
 
 /// The commands about the audit log.
 #[derive(Debug, PartialEq, Eq, Subcommand)]

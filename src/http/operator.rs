@@ -21,8 +21,10 @@ use super::body::{self, Presence, RequestBody, no_store};
 use super::middleware::request_context;
 use super::problem::{InvalidRequest, Problem};
 use auth_gateway_core::event::Event;
-use auth_gateway_core::session::SessionId;
-use auth_gateway_core::session_revoker::{NotRevocable, Propagation, RevokedSessions};
+use auth_gateway_core::revoked_sessions::NotRevocable;
+use auth_gateway_core::revoked_sessions::RevokedSessions;
+use auth_gateway_core::session_id::SessionId;
+use auth_gateway_core::session_revoker::Propagation;
 
 /// The request has the bearer token `management.token`.
 #[derive(Debug)]

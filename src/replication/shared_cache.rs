@@ -19,10 +19,12 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::redis::Primary;
-use auth_gateway_core::introspection_cache::shared::{
-    ENTRY_BYTES_MAX, Found, LookUp, SharedCache, Stored,
-};
+use auth_gateway_core::introspection_cache::shared::ENTRY_BYTES_MAX;
+use auth_gateway_core::introspection_cache::shared::Found;
+use auth_gateway_core::introspection_cache::shared::SharedCache;
+use auth_gateway_core::introspection_cache::shared::Stored;
 use auth_gateway_core::name::Name as _;
+use auth_gateway_core::results::LookUp;
 use auth_gateway_core::revocations::Name;
 
 /// The deadline of a look-up. Redis takes less than a millisecond, and the IAM some 10 ms.

@@ -8,10 +8,10 @@ use iam_adapters::Moment;
 use serde::Serialize;
 
 use super::error::Internal;
-use super::introspection_cache::Source;
 use super::keys::{DerivedFrom, Key as _, KeySet, SigningKey};
 use crate::base64url::BASE64;
 use crate::random::Random;
+use crate::results::Source;
 
 /// A signed JWT. It is a credential, so its `Debug` form does not contain it.
 pub struct AccessToken {

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use iam_adapters::logout_token::InvalidLogoutToken;
 use iam_adapters::{IamError, LogoutTokenError, Refusal};
+use strum::{Display, IntoStaticStr, VariantArray};
 use thiserror::Error;
-
-use super::login_limiter::Limit;
 
 /// Why an operation failed. The cause is the error's source, or the error itself if the gateway adds
 /// nothing.
@@ -182,4 +181,20 @@ impl From<Internal> for GatewayError {
     fn from(reason: Internal) -> Self {
         Self::Internal(reason)
     }
+}
+
+/// The limit that an attempt exceeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr, VariantArray, Display)]
+#[strum(serialize_all = "snake_case")]
+pub enum Limit {
+    /// Refused logins of an account.
+    Account,
+    /// The slow rate of an account, after failures in a row.
+    AccountSlow,
+    /// New sessions of an account.
+    AccountSessions,
+    /// Refused logins from an address, or from the network around it.
+    Address,
+    /// Logins from this replica that reach one IAM.
+    Replica,
 }

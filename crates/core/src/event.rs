@@ -12,13 +12,15 @@ use strum::IntoStaticStr;
 
 use super::error::GatewayError;
 use super::identifiers::Identifier;
-use super::introspection_cache::Source;
-use super::introspection_cache::shared::LookUp;
 use super::request::RequestContext;
-use super::session::{NewSession, SessionId};
-use super::session_revoker::{NotRevocable, RevokedSessions};
-use super::upstream_logouts::Outcome;
 use super::{EndedByIam, LoggedOut};
+use crate::results::LookUp;
+use crate::results::NewSession;
+use crate::results::Source;
+use crate::results::UpstreamLogoutOutcome;
+use crate::revoked_sessions::NotRevocable;
+use crate::revoked_sessions::RevokedSessions;
+use crate::session_id::SessionId;
 
 /// What happened. The name of an IAM is that in the configuration.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +79,7 @@ pub enum Event<'e> {
         /// The session.
         session_id: SessionId,
         /// What became of it.
-        outcome: Outcome,
+        outcome: UpstreamLogoutOutcome,
     },
     /// A logout token.
     LogoutToken {

@@ -20,14 +20,22 @@ use crate::event::{Event, LoginEnd, Subscribers};
 use crate::gateway_keys::Keys;
 use crate::iams::{Common, Iam, IamParts, Iams};
 use crate::identifiers::Identifier;
+use crate::introspection_cache::ActiveSession;
+use crate::introspection_cache::IntrospectionRequest;
 use crate::introspection_cache::shared::SharedCache;
-use crate::introspection_cache::{ActiveSession, IntrospectionRequest, Source};
 use crate::login_limiter::{Limits, LoginRateLimiter};
 use crate::logout_token_limiter::LogoutTokenRateLimiter;
 use crate::random::Random;
 use crate::request::RequestContext;
+use crate::results::EndedByIam;
+use crate::results::LoggedOut;
+use crate::results::NewSession;
+use crate::results::Source;
 use crate::revocations::{Cause, Revocations};
-use crate::session::{ConstantTimeFallback, NewSession, OpenedSession, SessionId, SessionTokens};
+use crate::session::ConstantTimeFallback;
+use crate::session::OpenedSession;
+use crate::session::SessionTokens;
+use crate::session_id::SessionId;
 use crate::session_revoker::SessionRevoker;
 use crate::single_flight::Admission;
 use crate::timeline::Timeline;
@@ -80,26 +88,6 @@ pub struct Gateway {
     login_limiter: LoginRateLimiter,
     logout_token_limiter: LogoutTokenRateLimiter,
     subscribers: Subscribers,
-}
-
-/// A session that its client ends.
-#[derive(Debug)]
-pub struct LoggedOut {
-    /// The id of the session.
-    pub session_id: SessionId,
-    /// The user, as in `sub` of the access tokens.
-    pub sub: String,
-    /// The name of the IAM.
-    pub iam: Arc<str>,
-}
-
-/// What an accepted logout token ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EndedByIam {
-    /// The user, as in `sub` of the access tokens, if all sessions of one user ended.
-    pub sub: Option<String>,
-    /// As in the token.
-    pub ended: Ended,
 }
 
 impl Gateway {

@@ -14,6 +14,8 @@
 pub mod shared;
 
 use crate::name::Name as _;
+use crate::results::LookUp;
+use crate::results::Source;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -27,7 +29,6 @@ use iam_adapters::{
 use moka::sync::Cache;
 use opentelemetry::KeyValue;
 use opentelemetry::trace::SpanBuilder;
-use strum::{IntoStaticStr, VariantArray};
 
 use super::error::{GatewayError, InvalidSession};
 use super::event::{Event, Subscribers};
@@ -35,7 +36,7 @@ use super::gateway_keys::Keys;
 use super::revocations::{Name, Revocation, Revocations};
 use super::single_flight::{Admission, SingleFlight};
 use crate::random::Random;
-use shared::{LookUp, SealedSharedCache, SharedCache};
+use shared::{SealedSharedCache, SharedCache};
 
 type Digest = [u8; SHA256_OUTPUT_LEN];
 
@@ -71,22 +72,6 @@ pub struct Freshness {
     pub permissions: Duration,
     /// How much older both may be while the IAM does not respond.
     pub stale_if_error: Duration,
-}
-
-/// The source of the data that an exchange used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "snake_case")]
-pub enum Source {
-    /// The caches.
-    Hit,
-    /// Another replica, through the shared cache.
-    Shared,
-    /// An introspection that this exchange started.
-    Miss,
-    /// An introspection that was already in flight.
-    Coalesced,
-    /// Cached data older than the freshness, because the IAM did not respond (`stale_if_error`).
-    Stale,
 }
 
 /// The keys of a session and its subject in the caches.

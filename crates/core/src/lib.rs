@@ -17,19 +17,23 @@ pub mod login_limiter;
 mod logout_token_limiter;
 mod random;
 pub mod request;
+pub mod results;
 pub mod revocations;
+pub mod revoked_sessions;
+pub mod sealed_session;
 pub mod session;
+pub mod session_id;
 pub mod session_revoker;
 mod single_flight;
 pub mod timeline;
 pub mod upstream_logouts;
 
 pub use access_token::{AccessToken, Exchanged, TokenPolicy};
-pub use gateway::{EndedByIam, Gateway, GatewayParts, LoggedOut, Policy};
+pub use gateway::{Gateway, GatewayParts, Policy};
 pub use gateway_keys::{KeyWarning, Keys};
 pub use iam_adapters::name;
 pub use random::Random;
-pub use session::NewSession;
+pub use results::{EndedByIam, LoggedOut, NewSession};
 
 // The fixtures of the unit tests are also modules of tests in other crates.
 #[cfg(test)]

@@ -28,11 +28,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use iam_adapters::{ClientAddress, Clock, Network};
-use strum::{Display, IntoStaticStr, VariantArray};
 
 use super::error::GatewayError;
 use super::event::{Event, Subscribers};
 use super::identifiers::{Identifier, IdentifierKey};
+use crate::error::Limit;
 use counts::{Counts, Quota, Settlement};
 use known_networks::KnownNetworks;
 
@@ -85,22 +85,6 @@ pub struct SlowRate {
     pub after: u32,
     /// The time until the first attempt then. It doubles with each further failure, up to four hours.
     pub interval: Duration,
-}
-
-/// The limit that an attempt exceeds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr, VariantArray, Display)]
-#[strum(serialize_all = "snake_case")]
-pub enum Limit {
-    /// Refused logins of an account.
-    Account,
-    /// The slow rate of an account, after failures in a row.
-    AccountSlow,
-    /// New sessions of an account.
-    AccountSessions,
-    /// Refused logins from an address, or from the network around it.
-    Address,
-    /// Logins from this replica that reach one IAM.
-    Replica,
 }
 
 /// Counts login attempts, and refuses those beyond the limits.

@@ -9,8 +9,8 @@ use iam_adapters::ClientAddress;
 use iam_adapters::trace::Context;
 
 use super::identifiers::Identifier;
-use super::introspection_cache::Source;
 use crate::base64url::BASE64;
+use crate::results::Source;
 
 /// One request, whatever its protocol.
 #[derive(Debug, Default)]

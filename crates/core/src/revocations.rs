@@ -25,7 +25,8 @@ pub use revocation::{Cause, Kind, Revocation};
 use super::entry_key::{EntryKey, truncated};
 use super::error::{InvalidSession, NotReady};
 use super::keys::{DerivationKey, DerivedFrom, Key as _, SealingKey};
-use super::session::{SealedSession, SessionId};
+use crate::sealed_session::SealedSession;
+use crate::session_id::SessionId;
 use entry::{Entry, Insertion, Source};
 
 /// Finds a revocation.

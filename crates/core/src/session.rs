@@ -4,18 +4,15 @@
 //! and without a JOSE library: each key has exactly one protected header, compared as bytes. So no
 //! header is ever interpreted, and `zip`, `crit`, `jku` and the like have no effect.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::hint::black_box;
 use std::sync::Arc;
 
 use aws_lc_rs::aead::{Aad, NONCE_LEN, Nonce};
 use base64::Engine as _;
-use iam_adapters::{Clock, Moment, Subject, UpstreamSession};
-use secrecy::{ExposeSecret as _, SecretString};
-use serde::{Deserialize, Serialize};
+use iam_adapters::{Clock, Moment, UpstreamSession};
+use secrecy::ExposeSecret as _;
 use serde_json::json;
-use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
 use super::error::{GatewayError, Internal, InvalidSession};
@@ -26,128 +23,9 @@ use super::revocations::{Cause, Name, Revocation, RevocationKey, Revocations, Se
 use super::timeline::Timeline;
 use crate::base64url::BASE64;
 use crate::random::Random;
-
-/// The version of the format of [`SealedSession`]. Sessions in another format are refused.
-pub const FORMAT: u8 = 2;
-
-/// The id of a session: 128 random bits, made at login.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct SessionId([u8; 16]);
-
-impl SessionId {
-    /// The id of [`ConstantTimeFallback`]. Ids are random, so no session has it.
-    pub(super) const FALLBACK: Self = Self([0; 16]);
-
-    /// A new id.
-    ///
-    /// # Errors
-    ///
-    /// [`Internal::Random`] if the system has no random numbers.
-    pub fn generate(random: &dyn Random) -> Result<Self, Internal> {
-        let mut bytes = [0; 16];
-        random.fill(&mut bytes)?;
-        Ok(Self(bytes))
-    }
-
-    /// Reads the text form: 22 characters of base64url (RFC 4648 section 5), unpadded.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let mut bytes = [0; 16];
-        // 22 characters are 16 bytes and 4 bits; the decoder refuses those bits unless they are 0.
-        let length = BASE64.decode_slice(text, &mut bytes).ok()?;
-        (length == bytes.len()).then_some(Self(bytes))
-    }
-
-    pub(super) fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// Whether a text from a client is this id, in constant time.
-    #[must_use]
-    pub fn is(self, text: &str) -> bool {
-        Self::parse(text).is_some_and(|other| self.0.ct_eq(&other.0).into())
-    }
-}
-
-impl fmt::Display for SessionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&BASE64.encode(self.0))
-    }
-}
-
-/// The id is no secret: alone it gives nothing, and access tokens have it as `sid`. It is hidden because
-/// it would connect lines of the log with a session, for which the audit log has a keyed hash.
-impl fmt::Debug for SessionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SessionId([REDACTED])")
-    }
-}
-
-/// The result of a login.
-#[derive(Debug)]
-pub struct NewSession {
-    /// The user, as in `sub` of the access tokens.
-    pub sub: String,
-    /// The id of the session.
-    pub session_id: SessionId,
-    /// The session token.
-    pub session_token: SecretString,
-    /// When the credentials were verified, in seconds since 1970.
-    pub verified_at: u64,
-    /// When it expires, in seconds since 1970.
-    pub expires_at: u64,
-}
-
-/// The content of a session token. It is all that a replica with the sealing key needs. It does not
-/// prove that the session is still active.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SealedSession<'a> {
-    /// [`FORMAT`].
-    pub v: u8,
-    /// The session id.
-    #[serde(borrow)]
-    pub sid: Cow<'a, str>,
-    /// The adapter's name.
-    #[serde(borrow)]
-    pub iam: Cow<'a, str>,
-    /// The issuer of the IAM.
-    #[serde(borrow)]
-    pub iss: Cow<'a, str>,
-    /// The subject.
-    #[serde(borrow)]
-    pub sub: Cow<'a, str>,
-    /// The IAM's id of its session.
-    #[serde(borrow)]
-    pub usid: Cow<'a, str>,
-    /// The credential of that session at the IAM.
-    #[serde(borrow)]
-    pub secret: Cow<'a, str>,
-    /// When the login began: when the credentials were sent to the IAM, in milliseconds since 1970, on
-    /// the [`Timeline`]. The IAM may have verified them at any time from then on, so a logout token for
-    /// the subject that arrives later ends this session too.
-    pub iat: u64,
-    /// When the session expires, in seconds since 1970.
-    pub exp: u64,
-}
-
-impl SealedSession<'_> {
-    /// Whether it has expired; at `exp` it has.
-    #[must_use]
-    pub fn has_expired(&self, now: Moment) -> bool {
-        now.unix_seconds() >= self.exp
-    }
-
-    /// The IAM's session, for a call to the adapter; `None` if the subject is empty.
-    #[must_use]
-    pub fn upstream(&self) -> Option<UpstreamSession> {
-        Some(UpstreamSession {
-            subject: Subject::new(&*self.sub)?,
-            id: self.usid.clone().into_owned(),
-            secret: self.secret.clone().into_owned().into(),
-        })
-    }
-}
+use crate::sealed_session::FORMAT;
+use crate::sealed_session::SealedSession;
+use crate::session_id::SessionId;
 
 impl fmt::Debug for SealedSession<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

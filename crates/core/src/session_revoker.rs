@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use futures_util::future::{JoinAll, join_all};
 use iam_adapters::logout_token::{AGE_MAX, Ended, LogoutNotice, SKEW_MAX};
-use iam_adapters::{Clock, Moment, Subject};
-use thiserror::Error;
+use iam_adapters::{Clock, Moment};
 use tokio::time::sleep;
 
 use super::gateway_keys::Keys;
 use super::iams::{Iam, Iams};
 use super::keys::overlap;
 use super::revocations::{Kind, Learned, Revocation, RevocationKey, Revocations};
-use super::session::SessionId;
 use super::timeline::Timeline;
+use crate::revoked_sessions::NotRevocable;
+use crate::revoked_sessions::RevokedSessions;
 
 /// Ready when the other replicas have the revocation, or when waiting longer would delay a client
 /// too much. A caller that need not wait drops it: the revocation is sent all the same.
@@ -35,51 +35,6 @@ pub trait Replicas: fmt::Debug + Send + Sync {
 
     /// How many revocations are not sent yet.
     fn pending(&self) -> usize;
-}
-
-/// The sessions that an operator revokes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RevokedSessions {
-    /// One session, which this replica need not have seen.
-    One(SessionId),
-    /// Sessions of a subject.
-    OfSubject {
-        /// The subject, as in `sub` of the access tokens.
-        subject: Subject,
-        /// Only sessions whose login began in this second or before, since 1970; `None`: before the
-        /// call has returned.
-        begun_until: Option<u64>,
-    },
-    /// Sessions of an IAM.
-    OfIam {
-        /// The name of the IAM in the settings; `None`: every IAM.
-        iam: Option<String>,
-        /// As of a subject.
-        begun_until: Option<u64>,
-    },
-}
-
-impl RevokedSessions {
-    /// The member of an operator's request that selects them.
-    #[must_use]
-    pub const fn selector(&self) -> &'static str {
-        match self {
-            Self::One(_) => "session_id",
-            Self::OfSubject { .. } => "subject",
-            Self::OfIam { iam: Some(_), .. } => "iam",
-            Self::OfIam { iam: None, .. } => "all",
-        }
-    }
-
-    /// Whether the time until which sessions are revoked is that of the end of the call.
-    const fn is_until_return(&self) -> bool {
-        match self {
-            Self::One(_) => false,
-            Self::OfSubject { begun_until, .. } | Self::OfIam { begun_until, .. } => {
-                begun_until.is_none()
-            }
-        }
-    }
 }
 
 /// For a revocation until the call returns, the time from its record to that return. Sessions begin at
@@ -105,17 +60,6 @@ pub enum Propagation {
     Delivered,
     /// Recorded here, and sent as soon as that is possible.
     Pending,
-}
-
-/// Why no session can be revoked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum NotRevocable {
-    /// The gateway has no IAM of this name.
-    #[error("no IAM has this name")]
-    UnknownIam,
-    /// No IAM of the gateway can have this subject.
-    #[error("no IAM has subjects with this prefix")]
-    UnknownPrefix,
 }
 
 /// Records revocations and sends them to the other replicas, if there are any.

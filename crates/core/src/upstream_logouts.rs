@@ -16,13 +16,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use iam_adapters::{Clock, IamAdapter, IamError, Misconfiguration, Moment, UpstreamSession};
-use strum::{EnumCount, IntoStaticStr, VariantArray};
+use strum::EnumCount;
 
 use super::event::{Event, Subscribers};
 use super::revocations::{Name, Revocation, Revocations};
-use super::session::SessionId;
 use super::single_flight::{Admission, SingleFlight};
 use crate::random::Random;
+use crate::results::UpstreamLogoutOutcome;
+use crate::session_id::SessionId;
 
 /// The maximum number of unfinished logouts. A session token has at most 8 KiB, so they take at most
 /// 70 MB; with the refresh tokens of Keycloak about 15 MB.
@@ -54,31 +55,17 @@ pub(super) struct UpstreamLogout {
     pub(super) expires_at: u64,
 }
 
-/// What became of an unfinished logout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumCount, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "snake_case")]
-pub enum Outcome {
-    /// The session has ended at the IAM.
-    Finished,
-    /// The session has expired.
-    Expired,
-    /// The IAM gave an answer that repeating cannot change.
-    Rejected,
-    /// It was the oldest one in a full table.
-    Dropped,
-}
-
 /// The number of logouts with each outcome since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Outcomes([u64; Outcome::COUNT]);
+struct Outcomes([u64; UpstreamLogoutOutcome::COUNT]);
 
 impl Outcomes {
     /// The number with this outcome.
-    fn of(&self, outcome: Outcome) -> u64 {
+    fn of(&self, outcome: UpstreamLogoutOutcome) -> u64 {
         self.0.get(outcome as usize).copied().unwrap_or_default()
     }
 
-    fn count(&mut self, outcome: Outcome) {
+    fn count(&mut self, outcome: UpstreamLogoutOutcome) {
         if let Some(count) = self.0.get_mut(outcome as usize) {
             *count += 1;
         }
@@ -144,7 +131,8 @@ impl UpstreamLogouts {
 
     /// Removes an unfinished logout whose session has ended at the IAM.
     pub(super) fn ended_otherwise(&self, name: Name) {
-        self.unfinished().remove(name, Outcome::Finished);
+        self.unfinished()
+            .remove(name, UpstreamLogoutOutcome::Finished);
     }
 
     /// Finishes logouts periodically. Does not return.
@@ -215,7 +203,7 @@ impl UpstreamLogouts {
 
     /// The number of logouts with each outcome.
     #[cfg(test)]
-    pub(super) fn outcomes(&self) -> [u64; Outcome::COUNT] {
+    pub(super) fn outcomes(&self) -> [u64; UpstreamLogoutOutcome::COUNT] {
         self.unfinished().outcomes.0
     }
 
@@ -352,8 +340,12 @@ impl UnfinishedLogouts {
     fn add(&mut self, logout: UpstreamLogout, effect: FaultEffect, now: Moment, jitter: u8) {
         let name = logout.confirmed.name;
         match (self.contains(name), effect) {
-            (true, FaultEffect::Final) => return self.remove(name, Outcome::Rejected),
-            (false, FaultEffect::Final) => return self.end(logout.session_id, Outcome::Rejected),
+            (true, FaultEffect::Final) => {
+                return self.remove(name, UpstreamLogoutOutcome::Rejected);
+            }
+            (false, FaultEffect::Final) => {
+                return self.end(logout.session_id, UpstreamLogoutOutcome::Rejected);
+            }
             (true, FaultEffect::NotCalled | FaultEffect::Failed { .. }) => return,
             (false, FaultEffect::NotCalled | FaultEffect::Failed { .. }) => {}
         }
@@ -383,7 +375,7 @@ impl UnfinishedLogouts {
             self.logged_full = true;
         }
         if let Some((_, oldest)) = self.by_age.first_key_value() {
-            self.remove(oldest.logout.confirmed.name, Outcome::Dropped);
+            self.remove(oldest.logout.confirmed.name, UpstreamLogoutOutcome::Dropped);
         }
     }
 
@@ -408,12 +400,12 @@ impl UnfinishedLogouts {
     fn succeeded(&mut self, name: Name) {
         self.failures = 0;
         self.pause = None;
-        self.remove(name, Outcome::Finished);
+        self.remove(name, UpstreamLogoutOutcome::Finished);
     }
 
     fn failed_again(&mut self, name: Name, effect: FaultEffect, now: Moment, jitter: u8) {
         if effect == FaultEffect::Final {
-            self.remove(name, Outcome::Rejected);
+            self.remove(name, UpstreamLogoutOutcome::Rejected);
         } else {
             self.begin_pause(effect, now, jitter);
         }
@@ -432,7 +424,7 @@ impl UnfinishedLogouts {
     }
 
     /// Removes a logout and counts its outcome, if it is in the table.
-    fn remove(&mut self, name: Name, outcome: Outcome) {
+    fn remove(&mut self, name: Name, outcome: UpstreamLogoutOutcome) {
         let number = self.numbers.remove(&name);
         let removed = number.and_then(|number| self.by_age.remove(&number));
         if let Some(entry) = removed {
@@ -442,7 +434,7 @@ impl UnfinishedLogouts {
     }
 
     /// Counts and reports a logout that is no longer repeated.
-    fn end(&mut self, session_id: SessionId, outcome: Outcome) {
+    fn end(&mut self, session_id: SessionId, outcome: UpstreamLogoutOutcome) {
         self.outcomes.count(outcome);
         self.subscribers.emit(&Event::UpstreamLogout {
             iam: &self.iam,
@@ -457,7 +449,7 @@ impl UnfinishedLogouts {
         let expired = logouts.filter(|logout| seconds >= logout.expires_at);
         let expired: Vec<_> = expired.map(|logout| logout.confirmed.name).collect();
         for name in expired {
-            self.remove(name, Outcome::Expired);
+            self.remove(name, UpstreamLogoutOutcome::Expired);
         }
         self.reset_if_empty();
     }
@@ -494,10 +486,10 @@ impl UnfinishedLogouts {
                 let since = |outcome| self.outcomes.of(outcome) - before.of(outcome);
                 tracing::info!(
                     iam.name = &*self.iam,
-                    finished = since(Outcome::Finished),
-                    expired = since(Outcome::Expired),
-                    rejected = since(Outcome::Rejected),
-                    dropped = since(Outcome::Dropped),
+                    finished = since(UpstreamLogoutOutcome::Finished),
+                    expired = since(UpstreamLogoutOutcome::Expired),
+                    rejected = since(UpstreamLogoutOutcome::Rejected),
+                    dropped = since(UpstreamLogoutOutcome::Dropped),
                     "no logout is overdue at the IAM any more"
                 );
                 self.logged = None;

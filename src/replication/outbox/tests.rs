@@ -8,7 +8,7 @@ use super::*;
 use crate::replication::RedisFault;
 use auth_gateway_core::keys::DerivationKey;
 use auth_gateway_core::revocations::{Cause, Kind, Name, RevocationKey, Revocations};
-use auth_gateway_core::session::SessionId;
+use auth_gateway_core::session_id::SessionId;
 
 /// A table of revocations, and its outbox.
 struct TestOutbox {

@@ -9,8 +9,8 @@ use super::iam::IamMetrics;
 use super::{IamLabels, Metrics, ReplicaMetrics};
 use auth_gateway_core::EndedByIam;
 use auth_gateway_core::error::GatewayError;
+use auth_gateway_core::error::Limit;
 use auth_gateway_core::event::{Event, LoginEnd, Subscriber};
-use auth_gateway_core::login_limiter::Limit;
 use auth_gateway_core::name::Name as _;
 
 /// Counts the events of one gateway. Events that are attributed to no IAM have an empty name of the IAM.

@@ -12,9 +12,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::{BUCKETS, IamLabels, each};
-use auth_gateway_core::introspection_cache::Source;
 use auth_gateway_core::name::Name as _;
-use auth_gateway_core::upstream_logouts::Outcome;
+use auth_gateway_core::results::Source;
+use auth_gateway_core::results::UpstreamLogoutOutcome;
 
 /// The outcomes of a call to the IAM.
 const OUTCOMES: [&str; 10] = [
@@ -88,7 +88,7 @@ impl IamFamilies {
                 let labels = [("source", source.name().to_owned()), iam()];
                 self.exchanges.get_or_create_owned(&labels)
             }),
-            ended_logouts: each(|outcome: Outcome| {
+            ended_logouts: each(|outcome: UpstreamLogoutOutcome| {
                 let labels = [("outcome", outcome.name().to_owned()), iam()];
                 self.ended_logouts.get_or_create_owned(&labels)
             }),
@@ -145,7 +145,7 @@ impl IamMetrics {
     }
 
     /// Counts a logout that is no longer repeated.
-    pub(super) fn logout_ended(&self, outcome: Outcome) {
+    pub(super) fn logout_ended(&self, outcome: UpstreamLogoutOutcome) {
         if let Some(counter) = self.ended_logouts.get(outcome as usize) {
             counter.inc();
         }

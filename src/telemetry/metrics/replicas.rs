@@ -10,8 +10,8 @@ use strum::VariantArray as _;
 use super::Labels;
 use super::iam::ClockOffset;
 use auth_gateway_core::event::{EntryOutcome, Event, Ignored, Replicated};
-use auth_gateway_core::introspection_cache::shared::LookUp;
 use auth_gateway_core::name::Name as _;
+use auth_gateway_core::results::LookUp;
 use auth_gateway_core::session_revoker::SessionRevoker;
 
 /// The outcomes of login events that replicas share.

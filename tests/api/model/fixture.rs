@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth_gateway_core::session::SessionId;
-use auth_gateway_core::session_revoker::RevokedSessions;
+use auth_gateway_core::revoked_sessions::RevokedSessions;
+use auth_gateway_core::session_id::SessionId;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::{Clock as _, Moment, Subject};
 use mock_iam::{AccountState, Directory, Identity, Mock, User as Account, Users};

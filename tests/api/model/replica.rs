@@ -7,7 +7,7 @@ use auth_gateway::startup::{Parts, connect};
 use auth_gateway_core::Gateway;
 use auth_gateway_core::error::GatewayError;
 use auth_gateway_core::request::RequestContext;
-use auth_gateway_core::session_revoker::RevokedSessions;
+use auth_gateway_core::revoked_sessions::RevokedSessions;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::clock::ManualClock;

@@ -1,7 +1,9 @@
 //! Every kind of invalid session, made with the real sealing key.
 
 use auth_gateway_core::keys::{KeySet, SealingKey};
-use auth_gateway_core::session::{FORMAT, SealedSession, seal};
+use auth_gateway_core::sealed_session::FORMAT;
+use auth_gateway_core::sealed_session::SealedSession;
+use auth_gateway_core::session::seal;
 use aws_lc_rs::rand::SystemRandom;
 use iam_adapters::Clock as _;
 use test_support::client::Session;

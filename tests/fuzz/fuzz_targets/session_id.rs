@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use auth_gateway_core::session::SessionId;
+use auth_gateway_core::session_id::SessionId;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -17,7 +17,6 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKe
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::hkdf;
 use iam_adapters::{Clock, Moment, Permission, Permissions};
-use strum::{IntoStaticStr, VariantArray};
 
 use super::super::Random;
 use super::super::event::Subscribers;
@@ -25,6 +24,7 @@ use super::super::gateway_keys::Keys;
 use super::super::keys::{DerivationKey, DerivedFrom, Key as _, SigningKey};
 use super::super::revocations::Name;
 use super::Fingerprint;
+use crate::results::LookUp;
 
 /// The longest entry, and that of a user with a thousand permissions. A longer one is not shared.
 pub const ENTRY_BYTES_MAX: usize = 64 * 1024;
@@ -42,25 +42,6 @@ pub(crate) const SALT_LEN: usize = 16;
 
 /// The label of the derivation (RFC 5869 section 2.3).
 const PURPOSE: &[u8] = b"auth-gateway shared cache v1";
-
-/// The result of a look-up in the shared cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "snake_case")]
-pub enum LookUp {
-    /// Fresh data.
-    Hit,
-    /// No entry, or one of a key that this replica does not have.
-    Miss,
-    /// Data that is too old.
-    Stale,
-    /// An entry that does not open, or from the future.
-    Invalid,
-    /// No response in time.
-    #[strum(serialize = "timeout")]
-    TimedOut,
-    /// No connection, an error, or a pause after failures.
-    Unavailable,
-}
 
 /// An entry as the store returns it.
 #[derive(Debug, Clone)]

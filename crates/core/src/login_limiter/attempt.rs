@@ -5,8 +5,9 @@ use std::future::Future;
 use iam_adapters::{ClientAddress, Credentials, IamError, Refusal};
 
 use super::counts::{Counts, Quota, Row, Settlement};
-use super::{Limit, LoginChange, LoginRateLimiter, Rate, SESSIONS, too_many};
+use super::{LoginChange, LoginRateLimiter, Rate, SESSIONS, too_many};
 use crate::error::GatewayError;
+use crate::error::Limit;
 use crate::event::Event;
 use crate::identifiers::Identifier;
 

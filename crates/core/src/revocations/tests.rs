@@ -4,9 +4,11 @@ use std::time::Duration;
 use aws_lc_rs::rand::SystemRandom;
 
 use super::super::keys::CLOCK_SKEW;
-use super::super::session::{FORMAT, SealedSession, SessionId};
 use super::super::timeline::DIFFERENCE_MAX;
 use super::*;
+use crate::sealed_session::FORMAT;
+use crate::sealed_session::SealedSession;
+use crate::session_id::SessionId;
 
 const DAY: Duration = Duration::from_secs(86_400);
 

@@ -9,7 +9,7 @@ use super::login::faults;
 use super::scripted_iam::Reply;
 use super::test_gateway::{LIVENESS, MILLISECOND, PERMISSIONS, TestGateway, just_before};
 use crate::error::{GatewayError, Internal};
-use crate::introspection_cache::Source;
+use crate::results::Source;
 
 const MANY: usize = 1_000;
 

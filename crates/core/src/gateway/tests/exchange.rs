@@ -7,7 +7,7 @@ use serde_json::json;
 use super::scripted_iam::{Reply, ScriptedIam};
 use super::test_gateway::{LIVENESS, START, Session, TestGateway, claims, policy};
 use crate::error::{GatewayError, InvalidSession};
-use crate::introspection_cache::Source;
+use crate::results::Source;
 
 fn invalid<T>(reason: InvalidSession) -> Result<T, GatewayError> {
     Err(reason.into())

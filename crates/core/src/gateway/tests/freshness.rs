@@ -9,7 +9,7 @@ use super::test_gateway::{
     without_refresh,
 };
 use crate::error::InvalidSession;
-use crate::introspection_cache::Source;
+use crate::results::Source;
 
 #[tokio::test]
 async fn liveness_is_refreshed_within_the_last_tenth_of_its_freshness() {

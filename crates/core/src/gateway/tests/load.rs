@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::scripted_iam::ScriptedIam;
 use super::test_gateway::{LIVENESS, Session, TestGateway, policy};
 use crate::error::GatewayError;
-use crate::introspection_cache::Source;
+use crate::results::Source;
 
 const DEADLINE: Duration = Duration::from_secs(2);
 const CONCURRENCY: usize = 128;

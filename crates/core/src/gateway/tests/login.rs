@@ -10,10 +10,10 @@ use secrecy::ExposeSecret as _;
 
 use super::scripted_iam::{Reply, ScriptedIam};
 use super::test_gateway::{LIVENESS, START, TestGateway, policy};
+use crate::error::Limit;
 use crate::error::{GatewayError, Internal};
-use crate::introspection_cache::Source;
-use crate::login_limiter::Limit;
 use crate::request::{RequestContext, RequestId};
+use crate::results::Source;
 
 #[tokio::test]
 async fn empty_password_is_refused_without_a_call_to_the_iam() {

@@ -13,7 +13,9 @@ use crate::AccessToken;
 use crate::Keys;
 use crate::NewSession;
 use crate::keys::{KeyFile, SealingKey, SigningKey};
-use crate::session::{FORMAT, SealedSession, SessionId};
+use crate::sealed_session::FORMAT;
+use crate::sealed_session::SealedSession;
+use crate::session_id::SessionId;
 use crate::upstream_logouts::UpstreamLogout;
 
 /// Does not compile if the type implements the trait, because then `name` is ambiguous.

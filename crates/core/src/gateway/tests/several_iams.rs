@@ -12,12 +12,14 @@ use test_support::LogoutSigner;
 use super::scripted_iam::{CLIENT, ScriptedIam};
 use super::test_gateway::{LIVENESS, START, Session, TestGateway, claims, policy};
 use crate::EndedByIam;
+use crate::error::Limit;
 use crate::error::{GatewayError, InvalidSession};
 use crate::iams::{IamParts, IamPolicy};
-use crate::introspection_cache::Source;
-use crate::login_limiter::Limit;
 use crate::request::RequestContext;
-use crate::session_revoker::{NotRevocable, Propagation, RevokedSessions};
+use crate::results::Source;
+use crate::revoked_sessions::NotRevocable;
+use crate::revoked_sessions::RevokedSessions;
+use crate::session_revoker::Propagation;
 
 const ENDED: GatewayError = GatewayError::InvalidSession(InvalidSession::Ended);
 const REVOKED: GatewayError = GatewayError::InvalidSession(InvalidSession::Revoked);

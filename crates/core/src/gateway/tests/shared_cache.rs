@@ -19,11 +19,14 @@ use super::test_gateway::{
 use crate::Keys;
 use crate::error::InvalidSession;
 use crate::identifiers::IdentifierKey;
-use crate::introspection_cache::Source;
-use crate::introspection_cache::shared::{
-    CLOCK_DIFFERENCE, ENTRY_BYTES_MAX, Found, LookUp, SharedCache, Stored,
-};
+use crate::introspection_cache::shared::CLOCK_DIFFERENCE;
+use crate::introspection_cache::shared::ENTRY_BYTES_MAX;
+use crate::introspection_cache::shared::Found;
+use crate::introspection_cache::shared::SharedCache;
+use crate::introspection_cache::shared::Stored;
 use crate::keys::{Algorithm, KeyFile, KeyPurpose, KeySet, SealingKey, generate};
+use crate::results::LookUp;
+use crate::results::Source;
 use crate::revocations::Name;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -7,7 +7,7 @@ use super::login::faults;
 use super::scripted_iam::{Reply, ScriptedIam};
 use super::test_gateway::{LIVENESS, MILLISECOND, PERMISSIONS, TestGateway, just_before, policy};
 use crate::error::{GatewayError, InvalidSession};
-use crate::introspection_cache::Source;
+use crate::results::Source;
 
 const EXTRA: Duration = Duration::from_secs(300);
 

@@ -1,0 +1,62 @@
+//! The sessions that an operator revokes.
+
+use iam_adapters::Subject;
+use thiserror::Error;
+
+use crate::session_id::SessionId;
+
+/// The sessions that an operator revokes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RevokedSessions {
+    /// One session, which this replica need not have seen.
+    One(SessionId),
+    /// Sessions of a subject.
+    OfSubject {
+        /// The subject, as in `sub` of the access tokens.
+        subject: Subject,
+        /// Only sessions whose login began in this second or before, since 1970; `None`: before the
+        /// call has returned.
+        begun_until: Option<u64>,
+    },
+    /// Sessions of an IAM.
+    OfIam {
+        /// The name of the IAM in the settings; `None`: every IAM.
+        iam: Option<String>,
+        /// As of a subject.
+        begun_until: Option<u64>,
+    },
+}
+
+impl RevokedSessions {
+    /// The member of an operator's request that selects them.
+    #[must_use]
+    pub const fn selector(&self) -> &'static str {
+        match self {
+            Self::One(_) => "session_id",
+            Self::OfSubject { .. } => "subject",
+            Self::OfIam { iam: Some(_), .. } => "iam",
+            Self::OfIam { iam: None, .. } => "all",
+        }
+    }
+
+    /// Whether the time until which sessions are revoked is that of the end of the call.
+    pub(crate) const fn is_until_return(&self) -> bool {
+        match self {
+            Self::One(_) => false,
+            Self::OfSubject { begun_until, .. } | Self::OfIam { begun_until, .. } => {
+                begun_until.is_none()
+            }
+        }
+    }
+}
+
+/// Why no session can be revoked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum NotRevocable {
+    /// The gateway has no IAM of this name.
+    #[error("no IAM has this name")]
+    UnknownIam,
+    /// No IAM of the gateway can have this subject.
+    #[error("no IAM has subjects with this prefix")]
+    UnknownPrefix,
+}
