@@ -67,6 +67,14 @@ impl Report {
     }
 }
 
+/// Where the calls of an operation go.
+const fn callee(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Permissions => "permission source",
+        _ => "IAM",
+    }
+}
+
 /// The calls to an IAM, or to the source of permissions that it has.
 #[derive(Debug, Default)]
 struct Calls {
@@ -87,11 +95,7 @@ impl Calls {
         now: Moment,
         result: Result<(), IamError>,
     ) {
-        let callee = match operation {
-            Operation::Permissions => "permission source",
-            _ => "IAM",
-        };
-        let operation = operation.name();
+        let (callee, operation) = (callee(operation), operation.name());
         match (self.fault(), &result) {
             (Some(_), Ok(())) => {
                 tracing::info!(
@@ -377,17 +381,19 @@ impl IamHealth {
         if let Some(fault) = state.permission_source.fault() {
             also(ReasonCode::PermissionSource, format!("{fault:#}"));
         }
-        let open: Vec<_> = state
-            .circuits
-            .iter()
-            .filter(|(_, circuit)| **circuit == Circuit::Open)
+        let open = state.circuits.iter();
+        let open = open.filter(|(_, circuit)| **circuit == Circuit::Open);
+        let (of_source, of_iam): (Vec<_>, Vec<_>) = open
             .map(|(operation, _)| *operation)
-            .collect();
-        if !open.is_empty() {
-            let open = open.join(", ");
-            let message =
-                format!("the IAM is not called, because too many calls have failed: {open}");
-            also(ReasonCode::CircuitOpen, message);
+            .partition(|operation| *operation == Operation::Permissions.name());
+        for (callee, open) in [("IAM", of_iam), ("permission source", of_source)] {
+            if !open.is_empty() {
+                let open = open.join(", ");
+                let message = format!(
+                    "the {callee} is not called, because too many calls have failed: {open}"
+                );
+                also(ReasonCode::CircuitOpen, message);
+            }
         }
         if state.stale.is_active(now) {
             let message = "access tokens are issued with stale data, as stale_if_error allows";
@@ -445,7 +451,7 @@ impl IamHealth {
 
     /// A circuit that is half-open and opens again is not logged as a new outage.
     fn circuit(&self, operation: Operation, circuit: Circuit) {
-        let (iam, operation) = (&*self.name, operation.name());
+        let (iam, callee, operation) = (&*self.name, callee(operation), operation.name());
         let mut state = self.state();
         let before = match circuit {
             Circuit::Closed => state.circuits.remove(operation),
@@ -456,14 +462,14 @@ impl IamHealth {
                 tracing::info!(
                     iam.name = iam,
                     iam.operation = operation,
-                    "the circuit is closed: all calls go to the IAM"
+                    "the circuit is closed: all calls go to the {callee}"
                 );
             }
             (None, _) => {
                 tracing::warn!(
                     iam.name = iam,
                     iam.operation = operation,
-                    "the circuit is open: no call goes to the IAM"
+                    "the circuit is open: no call goes to the {callee}"
                 );
             }
             (Some(_), _) => {

@@ -209,6 +209,34 @@ fn open_circuit_is_a_reason_and_a_half_open_one_is_not() {
 }
 
 #[test]
+fn open_circuit_of_the_permission_source_is_not_one_of_the_iam() {
+    let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
+    let (health, iam) = one_iam(&clock);
+    iam.called(Operation::Probe, Ok(()), Duration::ZERO);
+    let lines = logged(|| iam.circuit(Operation::Permissions, Circuit::Open));
+    assert!(
+        lines
+            .concat()
+            .contains("no call goes to the permission source"),
+        "{lines:?}"
+    );
+    iam.circuit(Operation::Login, Circuit::Open);
+    let report = health.report(clock.now());
+    let messages: Vec<_> = report
+        .reasons
+        .iter()
+        .map(|reason| &*reason.message)
+        .collect();
+    assert_eq!(
+        messages,
+        [
+            "the IAM is not called, because too many calls have failed: login",
+            "the permission source is not called, because too many calls have failed: permissions",
+        ]
+    );
+}
+
+#[test]
 fn another_problem_does_not_change_not_ready() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let (health, iam) = one_iam(&clock);
