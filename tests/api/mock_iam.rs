@@ -5,11 +5,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use actix_web::rt::System;
+use auth_gateway_dev::{MockIam, MockIamSettings, Namespace, Namespaces};
 use iam_adapters::Clock;
 use iam_adapters::keycloak::{Keycloak, KeycloakSettings};
 use mock_iam::Users;
 use mock_iam::wire::{RealmKeys, ServerSettings};
-use mock_iam::{MockIam, MockIamSettings, Namespace, Namespaces};
 use tokio::sync::oneshot;
 
 mod administrator;

@@ -83,7 +83,7 @@ fn fixed_signing_key_is_published_and_named_on_the_start_screen() {
     let mut connection = Connection::to(public);
     let published = connection.send(get("/.well-known/jwks.json")).answer();
     let published = published.json();
-    let known = include_str!("../../iam-adapters/mock/src/fixed_signing_key.json");
+    let known = include_str!("../../dev/src/fixed_signing_key.json");
     let known: serde_json::Value = serde_json::from_str(known).expect("a JWK");
     let [key] = published["keys"].as_array().expect("keys").as_slice() else {
         panic!("{published}")

@@ -35,7 +35,7 @@ pub use users::{AccountState, InvalidUser, User, Users, UsersError};
 pub use users_file::{DEMO_USERS, Format, InvalidUsers, load, parse};
 
 /// The adapter's name.
-pub(crate) const NAME: &str = "mock";
+pub const NAME: &str = "mock";
 
 /// `[iam.mock]`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]

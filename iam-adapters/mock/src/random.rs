@@ -5,7 +5,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 /// 128 random bits in base64url without padding; none if the system has no random numbers.
-pub(crate) fn id() -> Option<String> {
+#[must_use]
+pub fn id() -> Option<String> {
     let mut bits = [0; 16];
     rand::fill(&mut bits).ok()?;
     Some(URL_SAFE_NO_PAD.encode(bits))

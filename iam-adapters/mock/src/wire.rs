@@ -13,19 +13,18 @@ mod signing;
 mod token;
 mod wire_fault;
 
+use actix_web::Resource;
 use actix_web::http::StatusCode;
 use actix_web::web::{self, ServiceConfig};
-use actix_web::{HttpResponse, Resource};
 
-pub use backchannel::{Backchannel, RealmLogoutNotifier};
-pub(super) use realm::{Realm, RealmSettingsChange};
-pub use realm::{Realms, ServerSettings};
+pub use backchannel::Backchannel;
+pub use realm::{Realm, RealmServer, RealmSettingsChange, Realms, ServerSettings};
 pub use signing::RealmKeys;
 pub use wire_fault::{Connection, ResetHandle};
 
 use response::plain_error;
 
-/// The endpoints of every realm, below the base path.
+/// The endpoints of every realm, below the base path. They need [`Realms`] as app data.
 pub fn routes(routes: &mut ServiceConfig, path: &str) {
     let below = |rest: &str| format!("{}/realms/{{realm}}/{rest}", path.trim_end_matches('/'));
     let protocol = |rest: &str| below(&format!("protocol/openid-connect/{rest}"));
@@ -53,8 +52,4 @@ fn only(path: &str) -> Resource {
             "HTTP 405 Method Not Allowed",
         )
     }))
-}
-
-fn unknown_realm() -> HttpResponse {
-    plain_error(StatusCode::NOT_FOUND, "Realm does not exist")
 }

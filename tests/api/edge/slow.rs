@@ -34,7 +34,7 @@ pub(super) fn with_timeouts_after<S: Into<String>>(
     let (settings, parts) = settings_and_parts(change);
     let (sender, connections) = mpsc::channel();
     let gateway = TestGateway::build(settings, parts, move |settings, parts| {
-        let application = mock_iam::build(settings, parts)?;
+        let application = auth_gateway_dev::build(settings, parts)?;
         for text in sent {
             let mut connection = Connection::to(application.addresses().public);
             connection.send(text);

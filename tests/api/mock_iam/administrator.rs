@@ -5,9 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use iam_adapters::{IamAdapter, Permissions, Subject, UpstreamSession};
 use iam_conformance::{Account, AccountState, Fixture};
-use mock_iam::{Directory, MockFixture};
+use mock_iam::Directory;
 use secrecy::SecretString;
 use test_support::logout_inbox::LogoutInbox;
+use test_support::mock_fixture::MockFixture;
 
 use super::RunningMock;
 
@@ -46,7 +47,7 @@ impl Administrator {
         let before = inbox.tokens().len();
         let namespace = self.running_mock.namespace();
         for (subject, session) in ended {
-            let accepted = namespace.logout_notifier.notify(subject, session).await;
+            let accepted = namespace.notify_logout(subject, session).await;
             assert!(accepted, "the inbox takes all");
         }
         inbox.tokens().split_off(before)

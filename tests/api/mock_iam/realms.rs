@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use auth_gateway_dev::NamespaceName;
 use iam_adapters::clock::SystemClock;
 use iam_adapters::keycloak::KeycloakSettings;
 use iam_adapters::{
     ClientContext, Credentials, IamAdapter as _, IamError, Introspection, Misconfiguration,
     Permissions, Refusal,
 };
-use mock_iam::NamespaceName;
 use mock_iam::User;
 use serde_json::{Value, json};
 use test_support::client::http_client;

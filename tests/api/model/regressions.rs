@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::scenario::Scenario;
 
 fn file() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/api/model/regressions")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/api/model/regressions")
 }
 
 /// All of them. Panics on a line that cannot be read.

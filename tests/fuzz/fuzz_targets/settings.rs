@@ -15,7 +15,7 @@ fuzz_target!(|text: &[u8]| {
     thread_local!(static FILE: NamedTempFile = Builder::new().suffix(".toml").tempfile().expect("a file"));
     FILE.with(|file| {
         fs::write(file.path(), text).expect("a file");
-        match mock_iam::settings(Some(file.path()), &BTreeMap::new()) {
+        match auth_gateway_dev::settings(Some(file.path()), &BTreeMap::new()) {
             Ok(settings) => {
                 assert!(settings.session.freshness <= Duration::from_secs(24 * 3600));
                 if settings.environment == Environment::Production {

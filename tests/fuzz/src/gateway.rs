@@ -112,7 +112,7 @@ impl Gateway {
         let (bound, address) = mpsc::channel();
         thread::spawn(move || {
             System::new().block_on(async move {
-                let settings = mock_iam::settings(None, &settings).expect("settings");
+                let settings = auth_gateway_dev::settings(None, &settings).expect("settings");
                 let clock = Arc::new(ManualClock::at(NOW.unix));
                 let parts = Parts::prepare(&settings, clock).expect("parts");
                 let recording = Arc::new(RecordingIam {

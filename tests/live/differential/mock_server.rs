@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use actix_web::rt::System;
 use async_trait::async_trait;
+use auth_gateway_dev::{MockIam, MockIamSettings};
 use iam_adapters::clock::SystemClock;
 use mock_iam::wire::ServerSettings;
 use mock_iam::{Format, parse};
-use mock_iam::{MockIam, MockIamSettings};
 use serde_json::{Value, json};
 use test_support::client::http_client;
 use tokio::sync::oneshot;

@@ -39,8 +39,8 @@ impl Contract {
     /// The document of the control API of the mock; read once.
     pub fn of_the_control() -> &'static Self {
         static CONTRACT: LazyLock<Contract> = LazyLock::new(|| {
-            let yaml = include_str!("../../../iam-adapters/mock/openapi.yaml");
-            Contract::read("iam-adapters/mock/openapi.yaml", yaml)
+            let yaml = include_str!("../../../dev/openapi.yaml");
+            Contract::read("dev/openapi.yaml", yaml)
         });
         &CONTRACT
     }

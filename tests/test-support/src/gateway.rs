@@ -70,7 +70,7 @@ impl TestGateway {
 
     /// From prepared parts, with the namespaces of the mock if the settings choose it.
     pub fn with_namespaces(settings: Settings, parts: Parts) -> Self {
-        Self::build(settings, parts, mock_iam::build)
+        Self::build(settings, parts, auth_gateway_dev::build)
     }
 
     /// From prepared parts: one gateway in front of the adapter in `parts`.
@@ -224,5 +224,5 @@ pub fn settings(overrides: &[(&str, &str)]) -> Settings {
             (format!("AUTH_GATEWAY__{name}"), (*value).to_owned())
         })
         .collect();
-    mock_iam::settings(None, &variables).unwrap_or_else(|invalid| panic!("{invalid}"))
+    auth_gateway_dev::settings(None, &variables).unwrap_or_else(|invalid| panic!("{invalid}"))
 }

@@ -32,6 +32,7 @@ pub mod logout_inbox;
 pub mod logout_token;
 pub mod metrics;
 pub mod misconfigurations;
+pub mod mock_fixture;
 pub mod program;
 pub mod resilient;
 pub mod rng;

@@ -9,12 +9,12 @@ use std::time::Duration;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::{Clock, Permission, Permissions};
 use iam_conformance::{Account, Fixture};
-use mock_iam::MockFixture;
 use secrecy::SecretString;
 
 use crate::client::{Client, Session};
 use crate::gateway::{TestGateway, manual_clock};
 use crate::keys::TestKeys;
+use crate::mock_fixture::MockFixture;
 
 pub mod administration;
 pub mod bad_sessions;

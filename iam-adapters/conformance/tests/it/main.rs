@@ -8,7 +8,7 @@ use iam_adapters::clock::SystemClock;
 use iam_adapters::resilient::CallLimit;
 use iam_adapters::{Capabilities, PermissionAge, SessionLocation};
 use iam_conformance::{CHECKS, all, run_all};
-use mock_iam::MockFixture;
+use test_support::mock_fixture::MockFixture;
 use test_support::resilient::resilient;
 
 #[cfg(test)]

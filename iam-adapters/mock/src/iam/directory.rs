@@ -157,7 +157,8 @@ impl Directory {
     }
 
     /// The time by the IAM's clock, since 1970-01-01T00:00:00Z.
-    pub(super) fn now(&self) -> Duration {
+    #[must_use]
+    pub fn now(&self) -> Duration {
         self.clock.now().unix
     }
 

@@ -1,30 +1,18 @@
 //! `POST …/token/introspect` (RFC 7662).
 
-use actix_web::web::{Bytes, Data, Path};
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 use iam_adapters::Introspection;
 use iam_adapters::resilient::Operation;
 use serde_json::json;
 
-use super::realm::Realms;
 use super::request::RealmRequest;
 use super::response::{OAuthError, RealmResponse};
 use super::token::add_roles;
-use super::unknown_realm;
 use crate::iam::journal::Outcome;
 
 /// The introspection endpoint.
-pub(super) async fn introspect(
-    realms: Data<Realms>,
-    name: Path<String>,
-    request: HttpRequest,
-    body: Bytes,
-) -> HttpResponse {
-    let Some(realm) = realms.find(&name) else {
-        return unknown_realm();
-    };
-    let request = RealmRequest::new(&realms, &realm, &request, &body)
-        .with_wrong_secret_error(OAuthError::INTROSPECTION_SECRET);
+pub(super) async fn introspect(request: RealmRequest) -> HttpResponse {
+    let request = request.with_wrong_secret_error(OAuthError::INTROSPECTION_SECRET);
     let token = request.form.value("token");
     // The gateway probes its client credentials with a text that is not a token.
     let is_probe = token.is_none_or(|token| !token.contains('.'));
@@ -41,7 +29,7 @@ pub(super) async fn introspect(
     request.respond(call, handler).await
 }
 
-impl RealmRequest<'_> {
+impl RealmRequest {
     fn introspect(&self, is_probe: bool) -> Result<RealmResponse, OAuthError> {
         self.check_tls()?;
         self.check_enabled()?;
@@ -66,7 +54,7 @@ impl RealmRequest<'_> {
             Some("access_token") | None => return inactive(),
             Some(_) => return Err(OAuthError::TOKEN_TYPE),
         }
-        let claims = self.realm.refresh_key().verify(token);
+        let claims = self.realm.refresh_key.verify(token);
         let ours = claims.filter(|claims| claims.iss == self.issuer && claims.azp == client);
         let Some((claims, session)) = ours.and_then(|claims| {
             let session = claims.session()?;
@@ -74,7 +62,7 @@ impl RealmRequest<'_> {
         }) else {
             return inactive();
         };
-        let directory = self.realm.mock().directory();
+        let directory = self.realm.mock.directory();
         let Introspection::Active { permissions, .. } = directory.introspect(&session) else {
             return inactive();
         };
@@ -95,12 +83,7 @@ impl RealmRequest<'_> {
             "token_type": "Refresh",
             "active": true,
         });
-        add_roles(
-            &mut claims_of_token,
-            &self.realms.server_settings,
-            &self.realm.name,
-            &permissions,
-        );
+        add_roles(&mut claims_of_token, &self.realm, &permissions);
         Ok(RealmResponse::json(claims_of_token))
     }
 }

@@ -1,50 +1,37 @@
 //! The public documents of a realm: its discovery document and its key set.
 
-use actix_web::web::{Data, Path};
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 use iam_adapters::resilient::Operation;
 use serde_json::{Value, json};
 
-use super::realm::Realms;
 use super::request::RealmRequest;
 use super::response::{OAuthError, RealmResponse};
-use super::unknown_realm;
 
 /// `GET …/.well-known/openid-configuration` (OpenID Connect Discovery 1.0).
-pub(super) async fn discovery(
-    realms: Data<Realms>,
-    name: Path<String>,
-    request: HttpRequest,
-) -> HttpResponse {
-    let document = |request: &RealmRequest<'_>| Some(configuration(&request.issuer));
-    publish(&realms, &name, &request, Operation::Probe, document).await
+pub(super) async fn discovery(request: RealmRequest) -> HttpResponse {
+    publish(&request, Operation::Probe, || {
+        Some(configuration(&request.issuer))
+    })
+    .await
 }
 
 /// `GET …/protocol/openid-connect/certs` (RFC 7517 section 5).
-pub(super) async fn keys(
-    realms: Data<Realms>,
-    name: Path<String>,
-    request: HttpRequest,
-) -> HttpResponse {
-    let document = |request: &RealmRequest<'_>| request.realms.keys.key_set();
-    publish(&realms, &name, &request, Operation::Keys, document).await
+pub(super) async fn keys(request: RealmRequest) -> HttpResponse {
+    publish(&request, Operation::Keys, || {
+        request.realm.server.keys.key_set()
+    })
+    .await
 }
 
 async fn publish(
-    realms: &Realms,
-    name: &str,
-    request: &HttpRequest,
+    request: &RealmRequest,
     operation: Operation,
-    document: impl Fn(&RealmRequest<'_>) -> Option<Value>,
+    document: impl Fn() -> Option<Value>,
 ) -> HttpResponse {
-    let Some(realm) = realms.find(name) else {
-        return unknown_realm();
-    };
-    let request = RealmRequest::new(realms, &realm, request, &[]);
     let handler = async || {
         let document = request
             .check_tls()
-            .and_then(|()| document(&request).ok_or(OAuthError::failed()));
+            .and_then(|()| document().ok_or(OAuthError::failed()));
         document.map_or_else(RealmResponse::from, RealmResponse::json)
     };
     request

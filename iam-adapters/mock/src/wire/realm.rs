@@ -1,15 +1,13 @@
-//! Realms: each serves the IAM of one namespace in Keycloak's protocol, with settings and a key of its
-//! own.
+//! Realms: each serves an IAM in Keycloak's protocol, with settings and a key of its own.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use auth_gateway::config::HostName;
-use iam_adapters::Clock as _;
+use aws_lc_rs::error::Unspecified;
+use iam_adapters::Subject;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use subtle::ConstantTimeEq as _;
 use url::Url;
@@ -18,7 +16,6 @@ use super::backchannel::Backchannel;
 use super::refresh_token::RefreshKey;
 use super::signing::RealmKeys;
 use crate::iam::Mock;
-use crate::{Namespace, NamespaceName, Namespaces};
 
 /// The Keycloak to emulate: with the same settings as the gateway.
 #[derive(Debug)]
@@ -54,147 +51,155 @@ impl ServerSettings {
         let port = self.url.port();
         port.map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
     }
-
-    /// The host names of the URL and of the issuer.
-    pub fn host_names(&self) -> impl Iterator<Item = HostName> {
-        let issuer = self.issuer.as_deref().and_then(|url| Url::parse(url).ok());
-        let urls = [Some(self.url.clone()), issuer];
-        urls.into_iter()
-            .flatten()
-            .filter_map(|url| HostName::try_from(url.host_str()?).ok())
-    }
 }
 
-/// Every realm: that of the settings, which is the default namespace, and one of the same name for
-/// each other namespace.
-#[derive(Debug)]
-pub struct Realms {
-    pub(super) server_settings: Arc<ServerSettings>,
-    pub(super) keys: Arc<RealmKeys>,
-    pub(super) backchannel: Option<Arc<Backchannel>>,
-    namespaces: Arc<Namespaces>,
-    states: RwLock<HashMap<NamespaceName, Arc<RealmState>>>,
-}
-
-/// The settings and key of a realm.
-struct RealmState {
-    /// The IAM to which the settings belong. A namespace that was reset has a new IAM, and its realm
-    /// has the initial settings again.
-    mock: Weak<Mock>,
-    settings: RwLock<RealmSettings>,
-    refresh_key: Arc<RefreshKey>,
-}
-
-impl RealmState {
-    fn is_of(&self, mock: &Arc<Mock>) -> bool {
-        std::ptr::eq(self.mock.as_ptr(), Arc::as_ptr(mock))
-    }
-}
+/// Finds the realm with a name.
+pub struct Realms(Box<dyn Fn(&str) -> Option<Arc<Realm>> + Send + Sync>);
 
 impl Realms {
-    /// The realms of these namespaces.
-    #[must_use]
-    pub fn new(
-        server_settings: Arc<ServerSettings>,
-        keys: Arc<RealmKeys>,
-        backchannel: Option<Arc<Backchannel>>,
-        namespaces: Arc<Namespaces>,
-    ) -> Self {
-        Self {
-            server_settings,
-            keys,
-            backchannel,
-            namespaces,
-            states: RwLock::default(),
-        }
-    }
-
-    /// The base path of the realms.
-    #[must_use]
-    pub fn path(&self) -> &str {
-        self.server_settings.url.path()
+    /// Realms that are found by this function.
+    pub fn new(find: impl Fn(&str) -> Option<Arc<Realm>> + Send + Sync + 'static) -> Self {
+        Self(Box::new(find))
     }
 
     /// The realm with this name.
-    pub(super) fn find(&self, name: &str) -> Option<Realm> {
-        let namespace = if name == self.server_settings.realm {
-            self.namespaces.default_namespace()
-        } else {
-            let name = NamespaceName::parse(name).ok()?;
-            let named = self.namespaces.find(&name)?;
-            // The default namespace has the realm of the settings only.
-            (named.name != NamespaceName::default_name()).then_some(named)?
-        };
-        self.of(namespace)
+    pub(super) fn find(&self, name: &str) -> Option<Arc<Realm>> {
+        (self.0)(name)
     }
+}
 
-    /// The realm of a namespace. None if the system has no random numbers for its key.
-    pub(crate) fn of(&self, namespace: Arc<Namespace>) -> Option<Realm> {
-        let states = self.states.read().unwrap_or_else(PoisonError::into_inner);
-        let known = states.get(&namespace.name);
-        let known = known.filter(|state| state.is_of(&namespace.mock)).cloned();
-        drop(states);
-        let state = known.map_or_else(|| self.create_state(&namespace), Some)?;
-        let name = if namespace.name == NamespaceName::default_name() {
-            self.server_settings.realm.clone()
-        } else {
-            namespace.name.to_string()
-        };
-        Some(Realm {
-            name,
-            namespace,
-            state,
+impl fmt::Debug for Realms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Realms").finish_non_exhaustive()
+    }
+}
+
+/// What the realms of a server share.
+#[derive(Debug)]
+pub struct RealmServer {
+    pub(super) settings: ServerSettings,
+    pub(super) keys: Arc<RealmKeys>,
+    backchannel: Option<Backchannel>,
+    /// The keys of the realms are derived from it, so that a realm that is created again has the same.
+    refresh_key: RefreshKey,
+}
+
+impl RealmServer {
+    /// A server without realms. Without a `backchannel` it sends no logout tokens.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no random numbers.
+    pub fn new(
+        settings: ServerSettings,
+        keys: Arc<RealmKeys>,
+        backchannel: Option<Backchannel>,
+    ) -> Result<Self, Unspecified> {
+        Ok(Self {
+            settings,
+            keys,
+            backchannel,
+            refresh_key: RefreshKey::generate()?,
         })
     }
 
-    /// Creates the state of a realm. The key is kept, because a snapshot may restore its sessions.
-    fn create_state(&self, namespace: &Namespace) -> Option<Arc<RealmState>> {
-        let mut states = self.states.write().unwrap_or_else(PoisonError::into_inner);
-        // Drop the states of deleted namespaces.
-        states.retain(|name, _| self.namespaces.find(name).is_some());
-        let refresh_key = match states.get(&namespace.name) {
-            Some(state) if state.is_of(&namespace.mock) => return Some(Arc::clone(state)),
-            Some(state) => Arc::clone(&state.refresh_key),
-            None => Arc::new(RefreshKey::generate()?),
-        };
-        let state = Arc::new(RealmState {
-            mock: Arc::downgrade(&namespace.mock),
+    /// The settings.
+    #[must_use]
+    pub const fn settings(&self) -> &ServerSettings {
+        &self.settings
+    }
+}
+
+/// One realm.
+pub struct Realm {
+    pub(super) name: String,
+    pub(super) server: Arc<RealmServer>,
+    pub(super) mock: Arc<Mock>,
+    /// The key of its refresh tokens.
+    pub(super) refresh_key: RefreshKey,
+    settings: RwLock<RealmSettings>,
+}
+
+impl Realm {
+    /// A realm with the initial settings, for this IAM.
+    #[must_use]
+    pub fn new(server: Arc<RealmServer>, name: &str, mock: Arc<Mock>) -> Self {
+        Self {
+            name: name.to_owned(),
+            refresh_key: server.refresh_key.of_realm(name),
+            server,
+            mock,
             settings: RwLock::default(),
-            refresh_key,
-        });
-        states.insert(namespace.name.clone(), Arc::clone(&state));
-        Some(state)
+        }
     }
 
-    /// The issuer of a realm in responses to requests with this `Host`.
-    pub(super) fn issuer(&self, realm: &Realm, host: &str) -> String {
-        self.server_settings.issuer_of(&realm.name, host)
+    /// Its settings.
+    pub(super) fn settings(&self) -> RwLockReadGuard<'_, RealmSettings> {
+        self.settings.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The time in whole seconds since 1970.
+    pub(super) fn now(&self) -> u64 {
+        self.mock.directory().now().as_secs()
+    }
+
+    /// The issuer in responses to requests with this `Host`.
+    pub(super) fn issuer(&self, host: &str) -> String {
+        self.server.settings.issuer_of(&self.name, host)
     }
 
     /// Authenticates a client.
-    pub(super) fn client(
-        &self,
-        realm: &Realm,
-        id: &str,
-        secret: &str,
-    ) -> Result<(), ClientAuthError> {
+    pub(super) fn client(&self, id: &str, secret: &str) -> Result<(), ClientAuthError> {
         let same = |known: &SecretString| {
             let known = known.expose_secret().as_bytes();
             bool::from(known.ct_eq(secret.as_bytes()))
         };
-        let server_settings = &self.server_settings;
-        let settings = realm.settings();
-        let right = if id == server_settings.client_id {
-            same(&server_settings.client_secret)
+        let server = &self.server.settings;
+        let settings = self.settings();
+        let right = if id == server.client_id {
+            same(&server.client_secret)
         } else if let Some(other) = settings.client(id) {
             same(other)
-        } else if server_settings.permissions_client.as_deref() == Some(id) {
+        } else if server.permissions_client.as_deref() == Some(id) {
             // This client represents the API and has no secret.
             false
         } else {
             return Err(ClientAuthError::Unknown);
         };
         right.then_some(()).ok_or(ClientAuthError::Secret)
+    }
+
+    /// Sends the logout token of a session. Returns whether the gateway accepted it.
+    pub async fn notify_logout(&self, subject: &Subject, session_id: &str) -> bool {
+        let identity = self.mock.directory().identity();
+        let parties = (identity.issuer.as_str(), identity.client.as_str());
+        self.send_logout_token(parties, subject, session_id).await
+    }
+
+    /// Sends the logout token of a session from an issuer to an audience.
+    pub(super) async fn send_logout_token(
+        &self,
+        parties: (&str, &str),
+        subject: &Subject,
+        session_id: &str,
+    ) -> bool {
+        let Some(backchannel) = &self.server.backchannel else {
+            return false;
+        };
+        let session = (subject.as_str(), session_id);
+        match self.server.keys.logout_token(parties, session, self.now()) {
+            Some(token) => backchannel.send(&token).await,
+            None => false,
+        }
+    }
+}
+
+impl fmt::Debug for Realm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Realm")
+            .field("name", &self.name)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
     }
 }
 
@@ -205,57 +210,6 @@ pub(super) enum ClientAuthError {
     Unknown,
     /// The secret is wrong.
     Secret,
-}
-
-impl fmt::Debug for RealmState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RealmState")
-            .field("settings", &self.settings)
-            .finish_non_exhaustive()
-    }
-}
-
-/// One realm.
-pub(crate) struct Realm {
-    pub(super) name: String,
-    pub(super) namespace: Arc<Namespace>,
-    state: Arc<RealmState>,
-}
-
-impl Realm {
-    /// Its IAM.
-    pub(super) fn mock(&self) -> &Mock {
-        &self.namespace.mock
-    }
-
-    /// The time in whole seconds since 1970.
-    pub(super) fn now(&self) -> u64 {
-        self.namespace.clock.now().unix_seconds()
-    }
-
-    /// The key of its refresh tokens.
-    pub(super) fn refresh_key(&self) -> &RefreshKey {
-        &self.state.refresh_key
-    }
-
-    /// Its settings.
-    pub(super) fn settings(&self) -> RwLockReadGuard<'_, RealmSettings> {
-        let settings = self.state.settings.read();
-        settings.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn settings_mut(&self) -> RwLockWriteGuard<'_, RealmSettings> {
-        let settings = self.state.settings.write();
-        settings.unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for Realm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Realm")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
 }
 
 /// A URL below that of the server, with the requested host.
@@ -271,13 +225,13 @@ pub(super) fn below(server: &Url, host: &str, parts: &[&str]) -> String {
     url.into()
 }
 
-/// The settings of a realm that the control API can change.
-#[derive(Debug, Clone)]
+/// The settings of a realm that can be changed. Shown without secrets.
+#[derive(Debug, Clone, Serialize)]
 pub(super) struct RealmSettings {
     pub(super) enabled: bool,
     pub(super) direct_grants: bool,
     pub(super) ssl_required: bool,
-    others: Vec<OtherClient>,
+    other_clients: Vec<OtherClient>,
 }
 
 impl Default for RealmSettings {
@@ -286,15 +240,15 @@ impl Default for RealmSettings {
             enabled: true,
             direct_grants: true,
             ssl_required: false,
-            others: Vec::new(),
+            other_clients: Vec::new(),
         }
     }
 }
 
 impl RealmSettings {
     /// The secret of a client other than the gateway's.
-    pub(super) fn client(&self, id: &str) -> Option<&SecretString> {
-        let mut others = self.others.iter();
+    fn client(&self, id: &str) -> Option<&SecretString> {
+        let mut others = self.other_clients.iter();
         let found = others.find(|other| other.client_id == id);
         found.map(|other| &other.client_secret)
     }
@@ -309,6 +263,13 @@ struct OtherClient {
     client_secret: SecretString,
 }
 
+/// Shows the id only.
+impl Serialize for OtherClient {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.client_id)
+    }
+}
+
 /// The error does not quote a value of another type, because it may be the secret.
 fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SecretString, D::Error> {
     match Value::deserialize(deserializer)? {
@@ -320,7 +281,7 @@ fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SecretString, D:
 /// A change of the settings. Members that are none keep their value.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RealmSettingsChange {
+pub struct RealmSettingsChange {
     #[serde(default)]
     enabled: Option<bool>,
     #[serde(default)]
@@ -331,39 +292,33 @@ pub(crate) struct RealmSettingsChange {
     other_clients: Option<Vec<OtherClient>>,
 }
 
-/// The settings of a realm, without secrets.
-#[derive(Debug, Serialize)]
-pub(crate) struct RealmSettingsResponse {
-    realm: String,
-    enabled: bool,
-    direct_grants: bool,
-    ssl_required: bool,
-    other_clients: Vec<String>,
-}
-
 impl Realm {
-    /// Its settings, without secrets.
-    pub(crate) fn settings_response(&self) -> RealmSettingsResponse {
-        let settings = self.settings();
-        let others = settings.others.iter();
-        RealmSettingsResponse {
+    /// Its name and settings, without secrets.
+    #[must_use]
+    pub fn description(&self) -> impl Serialize {
+        #[derive(Serialize)]
+        struct Description {
+            realm: String,
+            #[serde(flatten)]
+            settings: RealmSettings,
+        }
+
+        Description {
             realm: self.name.clone(),
-            enabled: settings.enabled,
-            direct_grants: settings.direct_grants,
-            ssl_required: settings.ssl_required,
-            other_clients: others.map(|other| other.client_id.clone()).collect(),
+            settings: self.settings().clone(),
         }
     }
 
     /// Changes its settings.
-    pub(crate) fn change(&self, change: RealmSettingsChange) {
-        let mut settings = self.settings_mut();
+    pub fn change(&self, change: &RealmSettingsChange) {
+        let settings = self.settings.write();
+        let mut settings = settings.unwrap_or_else(PoisonError::into_inner);
         let set = |setting: &mut bool, to: Option<bool>| *setting = to.unwrap_or(*setting);
         set(&mut settings.enabled, change.enabled);
         set(&mut settings.direct_grants, change.direct_grants);
         set(&mut settings.ssl_required, change.ssl_required);
-        if let Some(others) = change.other_clients {
-            settings.others = others;
+        if let Some(others) = &change.other_clients {
+            settings.other_clients.clone_from(others);
         }
     }
 }

@@ -1,6 +1,10 @@
 //! Refresh tokens: JWTs with a MAC of the realm (HS512), as Keycloak issues them.
 
+use std::fmt;
+
+use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::hmac;
+use aws_lc_rs::rand::SystemRandom;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::{Subject, UpstreamSession};
@@ -67,15 +71,23 @@ fn exposed<S: Serializer>(secret: &SecretString, serializer: S) -> Result<S::Ok,
     serializer.serialize_str(secret.expose_secret())
 }
 
-/// The key of a realm. It is generated and never stored.
+/// A key of refresh tokens. It is never stored.
 pub(super) struct RefreshKey(hmac::Key);
 
 impl RefreshKey {
-    /// Generates a key; none if the system has no random numbers.
-    pub(super) fn generate() -> Option<Self> {
-        let mut key = Zeroizing::new([0; 64]);
-        aws_lc_rs::rand::fill(&mut *key).ok()?;
-        Some(Self(hmac::Key::new(hmac::HMAC_SHA512, &*key)))
+    /// Generates a key.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no random numbers.
+    pub(super) fn generate() -> Result<Self, Unspecified> {
+        hmac::Key::generate(hmac::HMAC_SHA512, &SystemRandom::new()).map(Self)
+    }
+
+    /// The key of a realm, derived from this one.
+    pub(super) fn of_realm(&self, name: &str) -> Self {
+        let key = hmac::sign(&self.0, name.as_bytes());
+        Self(hmac::Key::new(hmac::HMAC_SHA512, key.as_ref()))
     }
 
     /// Signs a token.
@@ -98,14 +110,20 @@ impl RefreshKey {
     }
 }
 
+impl fmt::Debug for RefreshKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RefreshKey").finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn refresh_token_is_valid_at_its_own_realm_and_only_unaltered() {
-        let (key, other) = (RefreshKey::generate(), RefreshKey::generate());
-        let (key, other) = (key.expect("a key"), other.expect("a key"));
+        let server = RefreshKey::generate().expect("a key");
+        let (key, other) = (server.of_realm("shop"), server.of_realm("other"));
         let session = UpstreamSession {
             subject: Subject::new("subject").expect("not empty"),
             id: "sid".to_owned(),

@@ -1,15 +1,20 @@
 //! A request to a realm: its form and client credentials, the checks that Keycloak makes, the journal
 //! entry and the injected faults.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use actix_web::dev::Payload;
+use actix_web::error::InternalError;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{
     self, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
 };
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::web::{Bytes, Data, Path};
+use actix_web::{Error, FromRequest, HttpRequest, HttpResponse};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use futures_util::future::LocalBoxFuture;
 use iam_adapters::name::Name as _;
 use iam_adapters::resilient::Operation;
 use serde_json::json;
@@ -19,7 +24,7 @@ use zeroize::Zeroizing;
 
 use super::realm::{ClientAuthError, Realm, Realms};
 use super::refresh_token::Claims;
-use super::response::{OAuthError, RealmResponse};
+use super::response::{OAuthError, RealmResponse, plain_error};
 use super::wire_fault::{ResetHandle, WireFault};
 use crate::iam::PendingCall;
 use crate::iam::faults::Answer;
@@ -36,42 +41,51 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// A request to a realm.
-pub(super) struct RealmRequest<'a> {
-    pub(super) realms: &'a Realms,
-    pub(super) realm: &'a Realm,
+pub(super) struct RealmRequest {
+    pub(super) realm: Arc<Realm>,
     /// The issuer of the realm, which follows `Host`.
     pub(super) issuer: String,
     pub(super) form: Form,
-    headers: &'a HeaderMap,
-    reset: Option<&'a ResetHandle>,
+    request: HttpRequest,
     /// The error for a wrong client secret at this endpoint.
     wrong_secret: OAuthError,
 }
 
-impl<'a> RealmRequest<'a> {
-    pub(super) fn new(
-        realms: &'a Realms,
-        realm: &'a Realm,
-        request: &'a HttpRequest,
-        body: &[u8],
-    ) -> Self {
-        let headers = request.headers();
-        let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-        let issuer = match host {
-            Some(host) => realms.issuer(realm, host),
-            None => realms.issuer(realm, &realms.server_settings.host()),
-        };
-        Self {
-            realms,
-            realm,
-            issuer,
-            form: Form::parse(headers, body),
-            headers,
-            reset: request.conn_data::<ResetHandle>(),
-            wrong_secret: OAuthError::SECRET,
-        }
-    }
+impl FromRequest for RealmRequest {
+    type Error = Error;
+    type Future = LocalBoxFuture<'static, Result<Self, Error>>;
 
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let body = Bytes::from_request(request, payload);
+        let request = request.clone();
+        Box::pin(async move {
+            let body = body.await?;
+            let name = Path::<String>::extract(&request).await?;
+            let realms = request.app_data::<Data<Realms>>();
+            let realm = realms.and_then(|realms| realms.find(&name));
+            let realm = realm.ok_or_else(|| {
+                let unknown = "Realm does not exist";
+                let response = plain_error(StatusCode::NOT_FOUND, unknown);
+                InternalError::from_response(unknown, response)
+            })?;
+            let headers = request.headers();
+            let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+            let issuer = match host {
+                Some(host) => realm.issuer(host),
+                None => realm.issuer(&realm.server.settings.host()),
+            };
+            Ok(Self {
+                realm,
+                issuer,
+                form: Form::parse(headers, &body),
+                request,
+                wrong_secret: OAuthError::SECRET,
+            })
+        })
+    }
+}
+
+impl RealmRequest {
     /// Sets another error for a wrong client secret.
     pub(super) fn with_wrong_secret_error(self, wrong_secret: OAuthError) -> Self {
         Self {
@@ -83,7 +97,7 @@ impl<'a> RealmRequest<'a> {
     /// Authenticates the client (RFC 6749 section 2.3.1) and returns its id.
     pub(super) fn client(&self) -> Result<String, OAuthError> {
         let in_form = self.form.value("client_id");
-        let (id, secret) = match basic(self.headers) {
+        let (id, secret) = match basic(self.request.headers()) {
             Some((id, _)) if in_form.is_some_and(|in_form| in_form != id) => {
                 return Err(self.wrong_secret.clone());
             }
@@ -94,7 +108,7 @@ impl<'a> RealmRequest<'a> {
                 (id.to_owned(), Zeroizing::new(secret.to_owned()))
             }
         };
-        match self.realms.client(self.realm, &id, &secret) {
+        match self.realm.client(&id, &secret) {
             Ok(()) => Ok(id),
             Err(ClientAuthError::Unknown) => Err(OAuthError::UNKNOWN_CLIENT),
             Err(ClientAuthError::Secret) => Err(self.wrong_secret.clone()),
@@ -122,7 +136,7 @@ impl<'a> RealmRequest<'a> {
             .ok_or(OAuthError::NO_REFRESH_TOKEN)?;
         let claims = self
             .realm
-            .refresh_key()
+            .refresh_key
             .verify(token)
             .ok_or(OAuthError::GARBAGE)?;
         if claims.iss != self.issuer {
@@ -135,9 +149,10 @@ impl<'a> RealmRequest<'a> {
     }
 
     /// Begins the journal entry.
-    pub(super) fn begin_call(&self, operation: Operation) -> PendingCall<'a> {
-        let mut call = PendingCall::begin(self.realm.mock(), operation);
-        let header = |name| self.headers.get(name).and_then(|value| value.to_str().ok());
+    pub(super) fn begin_call(&self, operation: Operation) -> PendingCall<'_> {
+        let mut call = PendingCall::begin(&self.realm.mock, operation);
+        let headers = self.request.headers();
+        let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let entry = call.entry();
         entry.request_id = header(X_REQUEST_ID).map(str::to_owned);
         entry.client_address = header(X_FORWARDED_FOR).and_then(|text| text.trim().parse().ok());
@@ -149,12 +164,12 @@ impl<'a> RealmRequest<'a> {
         &self,
         operation: Operation,
         token: Option<&str>,
-    ) -> PendingCall<'a> {
+    ) -> PendingCall<'_> {
         let mut call = self.begin_call(operation);
-        let claims = token.and_then(|token| self.realm.refresh_key().verify(token));
+        let claims = token.and_then(|token| self.realm.refresh_key.verify(token));
         if let Some(session) = claims.and_then(|claims| claims.session()) {
             let entry = call.entry();
-            entry.user = self.realm.mock().directory().address_of(&session);
+            entry.user = self.realm.mock.directory().address_of(&session);
             entry.subject = Some(session.subject);
             entry.session = Some(session.id);
         }
@@ -210,7 +225,7 @@ impl<'a> RealmRequest<'a> {
     async fn injected(&self, answer: Answer, operation: Operation) -> RealmResponse {
         match answer {
             Answer::Unreachable | Answer::Reset => {
-                if let Some(connection) = self.reset {
+                if let Some(connection) = self.request.conn_data::<ResetHandle>() {
                     connection.reset();
                 }
                 as_fault(OAuthError::failed().into(), "unreachable")
@@ -231,7 +246,7 @@ impl<'a> RealmRequest<'a> {
             // The gateway confirms a doubtful introspection by a refresh grant.
             Answer::Inactive if self.form.value("grant_type").is_some() => OAuthError::SESSION_OVER.into(),
             Answer::Inactive if operation == Operation::Introspection => RealmResponse::inactive(),
-            Answer::AnotherSession => as_fault(another_session(&self.realms.server_settings.client_id), "unreadable"),
+            Answer::AnotherSession => as_fault(another_session(&self.realm.server.settings.client_id), "unreadable"),
             Answer::Unreadable => RealmResponse::unreadable(),
             Answer::Html => RealmResponse::page(Outcome::Fault("unreadable")),
             Answer::Redirect => RealmResponse {

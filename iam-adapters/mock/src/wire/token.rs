@@ -1,18 +1,16 @@
 //! `POST …/token`: the password grant and the refresh grant (RFC 6749 sections 4.3 and 6).
 
-use actix_web::web::{Bytes, Data, Path};
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::HttpResponse;
 use iam_adapters::resilient::Operation;
 use iam_adapters::{
     Credentials, IamError, Introspection, Permission, Permissions, Refusal, UpstreamSession,
 };
 use serde_json::{Value, json};
 
-use super::realm::{Realms, ServerSettings};
+use super::realm::Realm;
 use super::refresh_token::Claims;
 use super::request::RealmRequest;
 use super::response::{OAuthError, RealmResponse};
-use super::unknown_realm;
 use crate::iam::{AccountState, PendingCall};
 use crate::random;
 
@@ -23,25 +21,16 @@ const ACCESS_TOKEN_LIFETIME: u64 = 300;
 const SCOPE: &str = "email profile";
 
 /// The token endpoint.
-pub(super) async fn grant(
-    realms: Data<Realms>,
-    name: Path<String>,
-    request: HttpRequest,
-    body: Bytes,
-) -> HttpResponse {
-    let Some(realm) = realms.find(&name) else {
-        return unknown_realm();
-    };
-    let request = RealmRequest::new(&realms, &realm, &request, &body);
+pub(super) async fn grant(request: RealmRequest) -> HttpResponse {
     let call = request.begin_grant_call();
     let handler = async || request.grant().unwrap_or_else(RealmResponse::from);
     request.respond(call, handler).await
 }
 
-impl<'a> RealmRequest<'a> {
+impl RealmRequest {
     /// A login if there is a user name. Without one the request is a probe, and a refresh confirms a
     /// doubtful introspection.
-    fn begin_grant_call(&self) -> PendingCall<'a> {
+    fn begin_grant_call(&self) -> PendingCall<'_> {
         match (self.form.value("grant_type"), self.form.value("username")) {
             (Some("refresh_token"), _) => {
                 self.begin_session_call(Operation::Introspection, self.form.value("refresh_token"))
@@ -88,7 +77,7 @@ impl<'a> RealmRequest<'a> {
         // No user has a name that is not an e-mail address.
         let credentials = Credentials::new(username.to_owned(), password.into())
             .map_err(|_| OAuthError::login(Refusal::InvalidCredentials))?;
-        let begun = self.realm.mock().directory().authenticate(&credentials);
+        let begun = self.realm.mock.directory().authenticate(&credentials);
         let begun = begun.map_err(|error| match error {
             IamError::Refused(refusal) => OAuthError::login(refusal),
             _ => OAuthError::failed(),
@@ -113,7 +102,7 @@ impl<'a> RealmRequest<'a> {
         if claims.exp <= self.realm.now() {
             return Err(OAuthError::EXPIRED);
         }
-        let directory = self.realm.mock().directory();
+        let directory = self.realm.mock.directory();
         let Introspection::Active { permissions, .. } = directory.introspect(&session) else {
             let users = directory.users();
             let user = users.iter().find(|user| *user.subject() == session.subject);
@@ -140,13 +129,14 @@ impl<'a> RealmRequest<'a> {
         let lifetime = left.min(ACCESS_TOKEN_LIFETIME);
         let access = self.access_claims(claims, claims.iat + lifetime, permissions);
         let access = self
-            .realms
+            .realm
+            .server
             .keys
             .access_token(&access)
             .ok_or(OAuthError::failed())?;
         let refresh = self
             .realm
-            .refresh_key()
+            .refresh_key
             .sign(claims)
             .ok_or(OAuthError::failed())?;
         Ok(RealmResponse::json(json!({
@@ -174,12 +164,7 @@ impl<'a> RealmRequest<'a> {
             "acr": "1",
             "scope": SCOPE,
         });
-        add_roles(
-            &mut claims,
-            &self.realms.server_settings,
-            &self.realm.name,
-            permissions,
-        );
+        add_roles(&mut claims, &self.realm, permissions);
         claims
     }
 }
@@ -189,23 +174,16 @@ const ACCOUNT_ROLES: [&str; 3] = ["manage-account", "manage-account-links", "vie
 
 /// Adds the permissions as Keycloak's roles (`realm_access` and `resource_access`) to claims, with the
 /// roles that every user has.
-pub(super) fn add_roles(
-    claims: &mut Value,
-    server_settings: &ServerSettings,
-    realm: &str,
-    permissions: &Permissions,
-) {
+pub(super) fn add_roles(claims: &mut Value, realm: &Realm, permissions: &Permissions) {
     let Some(claims) = claims.as_object_mut() else {
         return;
     };
-    let default_roles = format!("default-roles-{}", realm.to_lowercase());
+    let default_roles = format!("default-roles-{}", realm.name.to_lowercase());
     let permissions: Vec<_> = permissions.iter().map(Permission::as_str).collect();
     let mut of_realm = vec!["offline_access", &default_roles, "uma_authorization"];
     let mut of_clients = json!({"account": {"roles": ACCOUNT_ROLES}});
-    match (
-        &server_settings.permissions_client,
-        of_clients.as_object_mut(),
-    ) {
+    let permissions_client = &realm.server.settings.permissions_client;
+    match (permissions_client, of_clients.as_object_mut()) {
         (None, _) => of_realm.extend(permissions),
         // Keycloak omits a client of which the user has no role.
         (Some(client), Some(clients)) if !permissions.is_empty() => {

@@ -11,6 +11,7 @@ use actix_web::dev::Payload;
 use actix_web::http::header::{self, HeaderMap};
 use actix_web::web::{self, Data};
 use actix_web::{FromRequest, HttpRequest};
+use auth_gateway::http::AppState;
 use auth_gateway_server::BodyError;
 use futures_util::future::LocalBoxFuture;
 use humantime_serde::re::humantime;
@@ -22,9 +23,7 @@ use url::form_urlencoded;
 
 use super::response::ControlError;
 use crate::NAMESPACE;
-use crate::{
-    InvalidNamespaceName, Namespace, NamespaceGateway, NamespaceName, Namespaces, TooManyNamespaces,
-};
+use crate::{InvalidNamespaceName, Namespace, NamespaceName, Namespaces, TooManyNamespaces};
 
 /// A control call that has been read and validated.
 pub(super) struct Call<Q = (), B = ()> {
@@ -74,8 +73,8 @@ impl<Q, B> Call<Q, B> {
     /// # Errors
     ///
     /// [`ControlError`] in `mock-iam`, which has no gateway.
-    pub(super) fn gateway(&self) -> Result<&NamespaceGateway, ControlError> {
-        self.namespace.gateway.as_ref().ok_or_else(|| {
+    pub(super) fn gateway(&self) -> Result<&AppState, ControlError> {
+        self.namespace.gateway().map(Arc::as_ref).ok_or_else(|| {
             ControlError::not_found(
                 "`mock-iam` has no gateway and issues no access tokens; use the control API of a gateway",
             )

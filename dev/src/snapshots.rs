@@ -4,12 +4,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use iam_adapters::Clock as _;
+use mock_iam::faults::Fault;
+use mock_iam::{DirectorySnapshot, Offset};
 use thiserror::Error;
 
 use super::Namespace;
-use crate::Offset;
-use crate::iam::DirectorySnapshot;
-use crate::iam::faults::Fault;
 
 /// The limit of a namespace.
 const MAX: usize = 32;

@@ -1,6 +1,6 @@
 //! The command line of `auth-gateway-dev`: the commands of the gateway, and `mock-iam`.
 
-mod mock_iam;
+mod serve_mock;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,10 +11,9 @@ use auth_gateway::cli::{self, ABOUT, ConfigFile, EarlyExit, Exit, Program};
 use auth_gateway::config::Settings;
 use auth_gateway::startup::Addresses;
 use clap::{Parser, Subcommand};
+use mock_iam::MockSettings;
 
-use crate::iam::MockSettings;
-
-pub use mock_iam::MockIamOptions;
+pub use serve_mock::MockIamOptions;
 
 const AFTER: &str = "\
 First steps:
@@ -92,7 +91,7 @@ pub fn run(
     match command {
         Command::Gateway(command) => cli::run(&command, &program, environment, out, err),
         Command::MockIam { config, options } => {
-            let outcome = mock_iam::serve(config.path(environment), &options, environment, err);
+            let outcome = serve_mock::serve(config.path(environment), &options, environment, err);
             cli::report(outcome, err)
         }
     }

@@ -15,16 +15,16 @@ use auth_gateway::config::{HostName, HttpSettings};
 use auth_gateway::health::Lifecycle;
 use auth_gateway_server as server;
 use iam_adapters::Clock;
+use mock_iam::faults::Faults;
+use mock_iam::wire::{
+    self, Backchannel, Connection, Realm, RealmKeys, RealmServer, Realms, ServerSettings,
+};
+use mock_iam::{Directory, Identity, Mock, ShiftedClock, Users};
 use tokio::net::TcpStream;
 use url::Url;
 
 use crate::hosts::AllowedHosts;
-use crate::iam::faults::Faults;
-use crate::iam::{Directory, Identity, Mock, Users};
-use crate::wire::{
-    self, Backchannel, Connection, RealmKeys, RealmLogoutNotifier, Realms, ServerSettings,
-};
-use crate::{Namespace, NamespaceName, Namespaces, ShiftedClock, routing};
+use crate::{Front, Namespace, NamespaceName, Namespaces, routing};
 
 /// Longer than any gateway keeps a connection that it does not use.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
@@ -80,22 +80,19 @@ impl MockIam {
         if settings.address_is_url {
             server_settings.url = format!("http://{address}").parse()?;
         }
-        let backchannel = match settings.backchannel_logout_url {
-            None => None,
-            Some(url) => Some(Arc::new(Backchannel::new(
-                url,
-                Arc::clone(&settings.clock),
-            )?)),
-        };
+        let backchannel = settings.backchannel_logout_url;
+        let backchannel = backchannel.map(|url| Backchannel::new(url, Arc::clone(&settings.clock)));
         let mut allowed_hosts = settings.allowed_hosts;
-        allowed_hosts.extend(server_settings.host_names());
-        let server_settings = Arc::new(server_settings);
+        allowed_hosts.extend(host_names(&server_settings));
+        let path = server_settings.url.path().to_owned();
+        let realm = server_settings.realm.clone();
+        let keys = Arc::clone(&settings.keys);
+        let server = RealmServer::new(server_settings, settings.keys, backchannel.transpose()?)
+            .context("the system has no random numbers")?;
         let factory = RealmNamespaces {
-            server_settings: Arc::clone(&server_settings),
+            server: Arc::new(server),
             users: settings.users,
             session_lifetime: settings.session_lifetime,
-            backchannel: backchannel.clone(),
-            keys: Arc::clone(&settings.keys),
             clock: settings.clock,
         };
         let default = factory.create(&NamespaceName::default_name());
@@ -105,16 +102,13 @@ impl MockIam {
             Lifecycle::default(),
         );
         // A realm name that is not a valid namespace name is no alias.
-        let realm = NamespaceName::parse(&server_settings.realm).ok();
-        let namespaces = Arc::new(namespaces.also_called(realm));
-        let keys = Arc::clone(&settings.keys);
-        let realms = Realms::new(
-            server_settings,
-            settings.keys,
-            backchannel,
-            Arc::clone(&namespaces),
-        );
-        let server = serve(socket, address, realms, &namespaces, allowed_hosts)?;
+        let alias = NamespaceName::parse(&realm).ok();
+        let namespaces = Arc::new(namespaces.also_called(alias));
+        let realms = {
+            let namespaces = Arc::clone(&namespaces);
+            Realms::new(move |name| find_realm(&namespaces, &realm, name))
+        };
+        let server = serve(socket, address, realms, path, &namespaces, allowed_hosts)?;
         Ok(Self {
             server,
             address,
@@ -160,14 +154,35 @@ impl MockIam {
     }
 }
 
+/// The host names of the URL and of the issuer.
+fn host_names(settings: &ServerSettings) -> impl Iterator<Item = HostName> {
+    let issuer = settings.issuer.as_deref();
+    let issuer = issuer.and_then(|url| Url::parse(url).ok());
+    let urls = [Some(settings.url.clone()), issuer].into_iter().flatten();
+    urls.filter_map(|url| HostName::try_from(url.host_str()?).ok())
+}
+
+/// The realm with this name: that of the settings, which is the default namespace, or that of another
+/// namespace.
+fn find_realm(namespaces: &Namespaces, of_default: &str, name: &str) -> Option<Arc<Realm>> {
+    let namespace = if name == of_default {
+        namespaces.default_namespace()
+    } else {
+        let named = namespaces.find(&NamespaceName::parse(name).ok()?)?;
+        // The default namespace has the realm of the settings only.
+        (named.name != NamespaceName::default_name()).then_some(named)?
+    };
+    namespace.realm().cloned()
+}
+
 fn serve(
     socket: std::net::TcpListener,
     address: SocketAddr,
     realms: Realms,
+    path: String,
     namespaces: &Arc<Namespaces>,
     allowed_hosts: Vec<HostName>,
 ) -> anyhow::Result<Server> {
-    let path = realms.path().to_owned();
     let (realms, namespaces) = (Data::new(realms), Data::from(Arc::clone(namespaces)));
     let server = Server::build()
         .disable_signals()
@@ -210,11 +225,9 @@ fn serve(
 
 /// Creates namespaces without a gateway.
 struct RealmNamespaces {
-    server_settings: Arc<ServerSettings>,
+    server: Arc<RealmServer>,
     users: Users,
     session_lifetime: Duration,
-    backchannel: Option<Arc<Backchannel>>,
-    keys: Arc<RealmKeys>,
     clock: Arc<dyn Clock>,
 }
 
@@ -222,7 +235,7 @@ impl RealmNamespaces {
     fn create(&self, name: &NamespaceName) -> Namespace {
         let clock = Arc::new(ShiftedClock::new(Arc::clone(&self.clock)));
         let time: Arc<dyn Clock> = Arc::<ShiftedClock>::clone(&clock);
-        let server_settings = &self.server_settings;
+        let server_settings = self.server.settings();
         let realm = if *name == NamespaceName::default_name() {
             &server_settings.realm
         } else {
@@ -232,21 +245,15 @@ impl RealmNamespaces {
             issuer: server_settings.issuer_of(realm, &server_settings.host()),
             client: server_settings.client_id.clone(),
         };
-        let logout_notifier = RealmLogoutNotifier {
-            backchannel: self.backchannel.clone(),
-            keys: Arc::clone(&self.keys),
-            issuer: identity.issuer.clone(),
-            audience: identity.client.clone(),
-            clock: Arc::clone(&time),
-        };
         let users = self.users.clone();
         let directory = Directory::new(identity, users, self.session_lifetime, time);
+        let mock = Arc::new(Mock::with(Arc::new(directory), Faults::over_the_wire()));
+        let realm = Realm::new(Arc::clone(&self.server), realm, Arc::clone(&mock));
         Namespace {
             name: name.clone(),
-            mock: Arc::new(Mock::with(Arc::new(directory), Faults::over_the_wire())),
+            mock,
             clock,
-            logout_notifier: Arc::new(logout_notifier),
-            gateway: None,
+            front: Front::Realm(Arc::new(realm)),
             snapshots: Arc::default(),
         }
     }

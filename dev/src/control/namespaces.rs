@@ -10,7 +10,7 @@ use super::request::{Call, Parameters, Query, number};
 use super::response::{ControlError, created, no_content, ok, time};
 use super::time::TimeResponse;
 use crate::snapshots::{SnapshotInfo, TooManySnapshots, UnknownSnapshot};
-use crate::{DeleteError, Namespace, NamespaceName};
+use crate::{DeleteError, Front, Namespace, NamespaceName};
 
 /// The counts of a namespace.
 #[derive(Serialize)]
@@ -110,10 +110,9 @@ pub(super) async fn status(call: Call) -> HttpResponse {
     let namespace = &call.namespace;
     ok(&Status {
         namespace: namespace.name.to_string(),
-        adapter: if namespace.gateway.is_some() {
-            "mock"
-        } else {
-            "mock-iam"
+        adapter: match namespace.front {
+            Front::Gateway(_) => "mock",
+            Front::Realm(_) => "mock-iam",
         },
         time: TimeResponse::of(&namespace.clock),
         counts: Counts::of(namespace),
@@ -128,13 +127,13 @@ pub(super) async fn probe(call: Call) -> HttpResponse {
         outcome: &'static str,
     }
 
-    let probed = match &call.namespace.gateway {
-        Some(gateway) => {
-            let iams = gateway.app_state.gateway.iams();
+    let probed = match &call.namespace.front {
+        Front::Gateway(app_state) => {
+            let iams = app_state.gateway.iams();
             let probes = join_all(iams.iter().map(|iam| iam.adapter().probe())).await;
             probes.into_iter().collect()
         }
-        None => call.namespace.mock.probe().await,
+        Front::Realm(_) => call.namespace.mock.probe().await,
     };
     let outcome = probed.as_ref().err().map_or("ok", IamError::kind);
     ok(&Probe { outcome })
@@ -142,7 +141,7 @@ pub(super) async fn probe(call: Call) -> HttpResponse {
 
 /// `POST forget`: clears the caches of the gateway.
 pub(super) async fn clear_caches(call: Call) -> Result<HttpResponse, ControlError> {
-    call.gateway()?.app_state.gateway.caught_up();
+    call.gateway()?.gateway.caught_up();
     Ok(no_content())
 }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 use actix_web::HttpResponse;
 use iam_adapters::name::Name as _;
 use iam_adapters::resilient::Operation;
+use mock_iam::journal::{self, Entry, Filter};
 use serde::Serialize;
 
 use super::request::{Call, Parameters, Query};
 use super::response::{ControlError, no_content, ok, time};
-use crate::iam::journal::{self, Entry, Filter};
 
 /// The default of `limit`.
 const LIMIT: usize = 100;

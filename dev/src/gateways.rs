@@ -6,22 +6,16 @@ use std::time::Duration;
 use actix_web::middleware::from_fn;
 use actix_web::web::Data;
 use anyhow::Context as _;
-use async_trait::async_trait;
 use auth_gateway::config::Settings;
-use auth_gateway::http;
+use auth_gateway::http::{self, AppState};
 use auth_gateway::startup::{self, Application, Parts};
 use auth_gateway::telemetry::metrics::Metrics;
-use auth_gateway_core::Gateway;
-use auth_gateway_core::request::RequestContext;
 use auth_gateway_core::upstream_logouts::UpstreamLogouts;
 use futures_util::future::{FutureExt as _, join_all};
-use iam_adapters::{Clock, IamAdapter, Replaceable, Subject};
+use iam_adapters::{Clock, IamAdapter, Replaceable};
+use mock_iam::{Directory, Identity, Mock, MockSettings, ShiftedClock, Users};
 
-use crate::iam::{Directory, Identity, Mock, MockSettings, Users};
-use crate::{
-    LogoutNotifier, Namespace, NamespaceGateway, NamespaceName, Namespaces, ShiftedClock,
-    fixed_key, iam, routing,
-};
+use crate::{Front, Namespace, NamespaceName, Namespaces, fixed_key, routing};
 
 /// The service: with namespaces if the mock is the only IAM of the settings, otherwise as the production program
 /// builds it.
@@ -37,7 +31,7 @@ pub fn build(settings: &Settings, parts: Parts) -> anyhow::Result<Application> {
         return Application::build(settings, parts);
     };
     let parts = with_signing_key(mock, parts)?;
-    let users = iam::load(mock.users_file.as_deref()).context("iam.mock.users_file")?;
+    let users = mock_iam::load(mock.users_file.as_deref()).context("iam.mock.users_file")?;
     let factory = GatewayNamespaces {
         users,
         session_lifetime: mock.session_lifetime,
@@ -70,11 +64,8 @@ fn serve(
     namespaces: Arc<Namespaces>,
 ) -> anyhow::Result<Application> {
     let namespace = namespaces.default_namespace();
-    let gateway = namespace
-        .gateway
-        .as_ref()
-        .context("a mock without a gateway")?;
-    let app_state = Data::from(Arc::clone(&gateway.app_state));
+    let app_state = namespace.gateway().context("a mock without a gateway")?;
+    let app_state = Data::from(Arc::clone(app_state));
     let app = {
         let (data, namespaces) = (app_state.clone(), Arc::clone(&namespaces));
         move || {
@@ -116,11 +107,8 @@ fn serve(
 /// Probes the IAM of each namespace periodically. Does not return.
 async fn probe(namespaces: Arc<Namespaces>, interval: Duration) {
     loop {
-        let namespaces = namespaces.all();
-        let gateways = namespaces
-            .iter()
-            .filter_map(|namespace| namespace.gateway.as_ref());
-        let iams = gateways.flat_map(|gateway| gateway.app_state.gateway.iams().iter());
+        let gateways = gateways(&namespaces);
+        let iams = gateways.iter().flat_map(|it| it.gateway.iams().iter());
         join_all(iams.map(|iam| iam.adapter().probe())).await;
         tokio::time::sleep(interval).await;
     }
@@ -130,13 +118,18 @@ async fn probe(namespaces: Arc<Namespaces>, interval: Duration) {
 async fn finish_logouts(namespaces: Arc<Namespaces>) {
     loop {
         tokio::time::sleep(UpstreamLogouts::INTERVAL).await;
-        let namespaces = namespaces.all();
-        let gateways = namespaces
-            .iter()
-            .filter_map(|namespace| namespace.gateway.as_ref());
-        let iams = gateways.flat_map(|gateway| gateway.app_state.gateway.iams().iter());
+        let gateways = gateways(&namespaces);
+        let iams = gateways.iter().flat_map(|it| it.gateway.iams().iter());
         join_all(iams.map(|iam| iam.upstream_logouts().finish_due())).await;
     }
+}
+
+fn gateways(namespaces: &Namespaces) -> Vec<Arc<AppState>> {
+    let namespaces = namespaces.all();
+    let gateways = namespaces
+        .iter()
+        .filter_map(|namespace| namespace.gateway());
+    gateways.cloned().collect()
 }
 
 /// Creates namespaces with a gateway.
@@ -186,43 +179,12 @@ impl GatewayNamespaces {
         }
         iam.replace(Arc::<Mock>::clone(&mock));
         let app_state = connected.app_state(settings, &parts);
-        let logout_notifier = Arc::new(GatewayLogoutNotifier {
-            directory: Arc::clone(mock.directory()),
-            gateway: connected.gateway,
-        });
         Namespace {
             name: name.clone(),
             mock,
             clock,
-            logout_notifier,
-            gateway: Some(NamespaceGateway {
-                app_state: Arc::new(app_state),
-            }),
+            front: Front::Gateway(Arc::new(app_state)),
             snapshots: Arc::default(),
         }
-    }
-}
-
-/// Sends logout tokens to the gateway in the same process.
-#[derive(Debug)]
-struct GatewayLogoutNotifier {
-    directory: Arc<Directory>,
-    gateway: Arc<Gateway>,
-}
-
-#[async_trait]
-impl LogoutNotifier for GatewayLogoutNotifier {
-    async fn notify(&self, subject: &Subject, session_id: &str) -> bool {
-        let token = self.directory.logout_token(Some(subject), Some(session_id));
-        let Some(token) = token else {
-            return false;
-        };
-        let request = RequestContext::default();
-        let received = self.gateway.receive_logout_token(&request, &token).await;
-        received
-            .inspect_err(
-                |error| tracing::warn!(%error, "the gateway refused a logout token of the mock"),
-            )
-            .is_ok()
     }
 }

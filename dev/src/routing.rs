@@ -83,13 +83,12 @@ pub(crate) async fn choose_gateway(
         Ok(namespace) => {
             let application = request.app_data::<Data<AppState>>();
             // Most requests are for the gateway that the application has already.
-            if let Some(gateway) = &namespace.gateway
-                && application.is_none_or(|app_state| {
-                    !ptr::eq(app_state.get_ref(), Arc::as_ptr(&gateway.app_state))
-                })
+            if let Some(own) = namespace.gateway()
+                && application
+                    .is_none_or(|app_state| !ptr::eq(app_state.get_ref(), Arc::as_ptr(own)))
             {
                 let mut container = Extensions::new();
-                container.insert(Data::from(Arc::clone(&gateway.app_state)));
+                container.insert(Data::from(Arc::clone(own)));
                 // What is added last is found first.
                 request.add_data_container(Rc::new(container));
             }

@@ -1,16 +1,13 @@
 //! The fixture of the conformance suite for the mock and for wrappers of it.
 
-#![expect(clippy::expect_used, reason = "a fixture that fails must end its test")]
-
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use iam_adapters::clock::SystemClock;
 use iam_adapters::{Clock, IamAdapter, Permissions, Subject, UpstreamSession};
 use iam_conformance::{Account, AccountState, Fixture};
+use mock_iam::{Directory, Identity, Mock, MockSettings, User, Users};
 use secrecy::SecretString;
-
-use crate::iam::{self, Directory, Identity, Mock, MockSettings, User, Users};
 
 /// The administrator of an empty mock, for suites that test adapters.
 ///
@@ -87,7 +84,7 @@ impl Fixture for MockFixture {
 
     async fn set_state(&self, user: &Account, state: AccountState) {
         self.directory
-            .set_state(&user.email, state.into())
+            .set_state(&user.email, of_mock(state))
             .expect("known");
     }
 
@@ -106,13 +103,11 @@ impl Fixture for MockFixture {
     }
 }
 
-impl From<AccountState> for iam::AccountState {
-    fn from(state: AccountState) -> Self {
-        match state {
-            AccountState::Active => Self::Active,
-            AccountState::Disabled => Self::Disabled,
-            AccountState::Locked => Self::Locked,
-            AccountState::Incomplete => Self::Incomplete,
-        }
+const fn of_mock(state: AccountState) -> mock_iam::AccountState {
+    match state {
+        AccountState::Active => mock_iam::AccountState::Active,
+        AccountState::Disabled => mock_iam::AccountState::Disabled,
+        AccountState::Locked => mock_iam::AccountState::Locked,
+        AccountState::Incomplete => mock_iam::AccountState::Incomplete,
     }
 }

@@ -17,12 +17,12 @@ use clap::Args;
 use iam_adapters::clock::SystemClock;
 use iam_adapters::keycloak::KeycloakSettings;
 use iam_adapters::settings::AdapterSettings;
+use mock_iam::MockSettings;
+use mock_iam::wire::ServerSettings;
 use secrecy::SecretString;
 use serde::Deserialize;
 use url::{Host, Url};
 
-use crate::iam::{self, MockSettings};
-use crate::wire::ServerSettings;
 use crate::{MockIam, MockIamSettings};
 
 /// The emulated Keycloak if the settings have none.
@@ -120,7 +120,7 @@ fn mock_settings(
     let of_mock = of_kind::<MockSettings>(settings).cloned();
     let of_mock = of_mock.unwrap_or_default();
     let users_file = options.users_file.as_ref().or(of_mock.users_file.as_ref());
-    let users = iam::load(users_file.map(PathBuf::as_path))
+    let users = mock_iam::load(users_file.map(PathBuf::as_path))
         .map_err(|invalid| UserError::Request(format!("--users-file: {invalid}")))?;
     let server_settings = server_settings(settings)?;
     let receiver = match &options.backchannel_logout_url {

@@ -3,11 +3,10 @@
 use auth_gateway_core::keys::{Key as _, SigningKey};
 use auth_gateway_core::{Gateway, TokenPolicy};
 use iam_adapters::Moment;
+use mock_iam::{jws, random};
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
-
-use crate::{jws, random};
 
 /// Overrides of the members of a valid access token. `null` removes a member.
 #[derive(Debug, Clone, Default)]

@@ -15,7 +15,7 @@ use crate::tokens::inspect as inspect_token;
 
 /// `GET signing-key`.
 pub(super) async fn signing_key(call: Call) -> Result<HttpResponse, ControlError> {
-    let gateway = &call.gateway()?.app_state.gateway;
+    let gateway = &call.gateway()?.gateway;
     let fixed: Map<String, Value> = serde_json::from_str(FIXED_SIGNING_KEY)
         .map_err(|_| ControlError::failed("the fixed signing key is not JSON"))?;
     let kid = fixed.get("kid").and_then(Value::as_str);
@@ -47,7 +47,7 @@ pub(super) async fn mint(call: Call<(), Json<MintRequest>>) -> Result<HttpRespon
         access_token: &'a str,
     }
 
-    let gateway = &call.gateway()?.app_state.gateway;
+    let gateway = &call.gateway()?.gateway;
     let Json(MintRequest { claims, header }) = &call.body;
     let token = TestToken {
         claims: claims.clone(),
@@ -71,7 +71,7 @@ pub(super) struct InspectRequest {
 pub(super) async fn inspect(
     call: Call<(), Json<InspectRequest>>,
 ) -> Result<HttpResponse, ControlError> {
-    let app_state = &call.gateway()?.app_state;
+    let app_state = call.gateway()?;
     let Json(InspectRequest { token }) = &call.body;
     let inspection = inspect_token(&app_state.gateway, app_state.jwks_max_age, token)
         .map_err(|error| ControlError::invalid(format!("`token`: {error}")))?;

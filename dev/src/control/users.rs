@@ -3,11 +3,11 @@
 use actix_web::HttpResponse;
 use actix_web::web::Path;
 use iam_adapters::{Permission, Permissions, Subject};
+use mock_iam::{AccountState, Format, User, Users, UsersError, parse};
 use serde::{Deserialize, Serialize};
 
 use super::request::{Body, Call, Json, Password, present};
 use super::response::{ControlError, created, no_content, ok};
-use crate::iam::{AccountState, Format, User, UsersError, parse};
 
 /// A user, without the password.
 #[derive(Serialize)]
@@ -59,7 +59,7 @@ fn all<Q, B>(call: &Call<Q, B>) -> HttpResponse {
 }
 
 /// A users file, in one of its formats.
-pub(super) struct UsersFile(crate::iam::Users);
+pub(super) struct UsersFile(Users);
 
 impl Body for UsersFile {
     const TYPES: &'static [&'static str] =

@@ -5,11 +5,11 @@ use std::time::Duration;
 use actix_web::HttpResponse;
 use iam_adapters::Clock as _;
 use jiff::Timestamp;
+use mock_iam::{OutOfRange, ShiftedClock};
 use serde::{Deserialize, Serialize};
 
 use super::request::{Call, Json};
 use super::response::{ControlError, ok, time};
-use crate::{OutOfRange, ShiftedClock};
 
 /// The time of a namespace.
 #[derive(Serialize)]

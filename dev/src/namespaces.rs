@@ -1,18 +1,18 @@
-//! Namespaces: isolated IAMs, each with its own clock and, in `auth-gateway-dev`, its own gateway.
+//! Namespaces: isolated IAMs, each with its own clock and its own gateway or, in `mock-iam`, its own realm.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use arc_swap::ArcSwap;
-use async_trait::async_trait;
 use auth_gateway::health::Lifecycle;
 use auth_gateway::http::AppState;
+use auth_gateway_core::request::RequestContext;
 use iam_adapters::Subject;
+use mock_iam::wire::Realm;
+use mock_iam::{Mock, ShiftedClock};
 use thiserror::Error;
 
-use crate::ShiftedClock;
-use crate::iam::Mock;
 use crate::snapshots::{Snapshot, Snapshots};
 
 const NAME_BYTES_MAX: usize = 64;
@@ -62,7 +62,7 @@ impl fmt::Display for NamespaceName {
     }
 }
 
-/// A namespace: an IAM, its clock, and the gateway in front of it.
+/// A namespace: an IAM, its clock, and what serves it.
 #[derive(Debug)]
 pub struct Namespace {
     /// Its name.
@@ -71,19 +71,58 @@ pub struct Namespace {
     pub mock: Arc<Mock>,
     /// The clock of the IAM and of the gateway.
     pub clock: Arc<ShiftedClock>,
-    /// Sends the logout tokens of the IAM.
-    pub logout_notifier: Arc<dyn LogoutNotifier>,
-    /// The gateway; none in `mock-iam`.
-    pub gateway: Option<NamespaceGateway>,
+    /// What serves the IAM.
+    pub front: Front,
     /// Its snapshots.
     pub snapshots: Arc<Snapshots>,
 }
 
-/// The gateway of a namespace.
+/// What serves the IAM of a namespace.
 #[derive(Debug)]
-pub struct NamespaceGateway {
-    /// The shared state of its request handlers.
-    pub app_state: Arc<AppState>,
+pub enum Front {
+    /// A gateway in the same process: the shared state of its request handlers.
+    Gateway(Arc<AppState>),
+    /// Keycloak's protocol, in `mock-iam`.
+    Realm(Arc<Realm>),
+}
+
+impl Namespace {
+    /// Its gateway; none in `mock-iam`.
+    #[must_use]
+    pub const fn gateway(&self) -> Option<&Arc<AppState>> {
+        match &self.front {
+            Front::Gateway(app_state) => Some(app_state),
+            Front::Realm(_) => None,
+        }
+    }
+
+    /// Its realm in `mock-iam`.
+    #[must_use]
+    pub const fn realm(&self) -> Option<&Arc<Realm>> {
+        match &self.front {
+            Front::Gateway(_) => None,
+            Front::Realm(realm) => Some(realm),
+        }
+    }
+
+    /// Sends the logout token of a session, with `sub` and `sid`, as Keycloak does (OpenID Connect
+    /// Back-Channel Logout 1.0 section 2.5). Returns whether the gateway accepted it.
+    pub async fn notify_logout(&self, subject: &Subject, session_id: &str) -> bool {
+        let app_state = match &self.front {
+            Front::Gateway(app_state) => app_state,
+            Front::Realm(realm) => return realm.notify_logout(subject, session_id).await,
+        };
+        let directory = self.mock.directory();
+        let Some(token) = directory.logout_token(Some(subject), Some(session_id)) else {
+            return false;
+        };
+        let request = RequestContext::default();
+        let received = app_state.gateway.receive_logout_token(&request, &token);
+        let received = received.await.inspect_err(
+            |error| tracing::warn!(%error, "the gateway refused a logout token of the mock"),
+        );
+        received.is_ok()
+    }
 }
 
 /// Creates a namespace in its initial state: the configured users, no session, no fault, real time.
@@ -261,14 +300,6 @@ impl fmt::Debug for Namespaces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Namespaces({})", self.count())
     }
-}
-
-/// Sends the logout token of a session that ended at the mock (OpenID Connect Back-Channel Logout
-/// 1.0 section 2.5).
-#[async_trait]
-pub trait LogoutNotifier: fmt::Debug + Send + Sync {
-    /// Sends a logout token with `sub` and `sid`, as Keycloak does. Returns whether it was accepted.
-    async fn notify(&self, subject: &Subject, session_id: &str) -> bool;
 }
 
 #[cfg(test)]

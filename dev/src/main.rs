@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    auth_gateway::cli::execute(mock_iam::cli::parse, mock_iam::cli::run)
+    auth_gateway::cli::execute(auth_gateway_dev::cli::parse, auth_gateway_dev::cli::run)
 }

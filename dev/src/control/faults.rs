@@ -2,11 +2,11 @@
 
 use actix_web::HttpResponse;
 use actix_web::web::Path;
+use mock_iam::faults::{Fault, InvalidRule, Rule};
 use serde::Serialize;
 
 use super::request::{Call, Json, number};
 use super::response::{ControlError, created, no_content, ok};
-use crate::iam::faults::{Fault, InvalidRule, Rule};
 
 /// `GET faults`.
 pub(super) async fn list(call: Call) -> HttpResponse {

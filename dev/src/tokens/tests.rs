@@ -5,11 +5,11 @@ use auth_gateway::startup::{self, Parts};
 use iam_adapters::clock::ManualClock;
 use josekit::jwk::Jwk;
 use josekit::jws::{ES256, JwsHeader, serialize_compact};
+use mock_iam::LogoutSigner;
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 
 use super::*;
-use crate::LogoutSigner;
 use crate::fixed_key::FIXED_SIGNING_KEY;
 use crate::gateways::with_signing_key;
 use crate::test_tokens::{self, TestToken};

@@ -2,12 +2,12 @@
 
 use actix_web::HttpResponse;
 use actix_web::web::Path;
+use mock_iam::LiveSession;
 use serde::Serialize;
 
 use super::request::{Call, Notify, Parameters, Query};
 use super::response::{ControlError, ok, time};
 use crate::Namespace;
-use crate::iam::LiveSession;
 
 /// `?user=EMAIL`: only the sessions of this user.
 pub(super) struct SessionsQuery(Option<String>);
@@ -101,12 +101,8 @@ async fn end_all(call: &Call<Notify>, mut sessions: Vec<LiveSession>) -> HttpRes
     let mut notified = 0;
     if call.query.notify {
         for session in &sessions {
-            notified += usize::from(
-                namespace
-                    .logout_notifier
-                    .notify(&session.subject, &session.id)
-                    .await,
-            );
+            let sent = namespace.notify_logout(&session.subject, &session.id);
+            notified += usize::from(sent.await);
         }
     }
     ok(&EndResponse {
