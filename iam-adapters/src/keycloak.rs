@@ -18,7 +18,7 @@ use crate::error::{Detail, IamError, Misconfiguration};
 use crate::jwk::VerificationKeys;
 use crate::oauth2_client::{
     ClientAuthentication, Granted, OAuth2Client, PermissionNames, Rejected, TokenKind,
-    foreign_client, http_client,
+    foreign_client,
 };
 use crate::scope::Permissions;
 use crate::settings::AdapterSettings as _;
@@ -73,7 +73,7 @@ impl Keycloak {
         let authentication = settings
             .secret()
             .map(|secret| ClientAuthentication::client_secret_basic(&settings.client_id, &secret));
-        let (http, authentication) = http_client(
+        let server = OAuth2Client::new(
             SECTION,
             &settings.problems(false),
             authentication,
@@ -82,12 +82,13 @@ impl Keycloak {
                 ca_file: settings.ca_file.clone(),
             },
             clock,
+            settings.expected_issuer(),
+            DIALECT,
         )?;
-        let issuer = settings.expected_issuer();
         let protocol =
             |path: &[&str]| settings.realm_url(&[&["protocol", "openid-connect"], path].concat());
         Ok(Self {
-            server: OAuth2Client::new(http, authentication, issuer, DIALECT),
+            server,
             discovery: settings.realm_url(&[".well-known", "openid-configuration"]),
             token: protocol(&["token"]),
             introspection: protocol(&["token", "introspect"]),

@@ -26,7 +26,7 @@ use crate::jwk::VerificationKeys;
 use crate::name::Name as _;
 use crate::oauth2_client::{
     Dialect, ErrorResponse, Granted, Metadata, OAuth2Client, PermissionNames, Rejected,
-    UNSUPPORTED_TOKEN_TYPE, error_code, foreign_client, http_client,
+    UNSUPPORTED_TOKEN_TYPE, error_code, foreign_client,
 };
 use crate::scope::Permissions;
 use crate::settings::AdapterSettings as _;
@@ -96,16 +96,6 @@ impl OAuth2 {
         connect_deadline: Duration,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SetupError> {
-        let (http, authentication) = http_client(
-            SECTION,
-            &settings.problems(false),
-            settings.authentication(Arc::clone(&clock)),
-            &ClientSettings {
-                connect_deadline,
-                ca_file: settings.ca_file.clone(),
-            },
-            Arc::clone(&clock),
-        )?;
         let dialect = Dialect {
             not_found: (
                 Misconfiguration::Other,
@@ -117,6 +107,18 @@ impl OAuth2 {
             refused_status: settings.refused_status(),
             explain,
         };
+        let server = OAuth2Client::new(
+            SECTION,
+            &settings.problems(false),
+            settings.authentication(Arc::clone(&clock)),
+            &ClientSettings {
+                connect_deadline,
+                ca_file: settings.ca_file.clone(),
+            },
+            Arc::clone(&clock),
+            settings.issuer.clone(),
+            dialect,
+        )?;
         let subject_claim = settings.subject_claim();
         if subject_claim != settings::SUBJECT_CLAIM {
             tracing::warn!(
@@ -129,7 +131,7 @@ impl OAuth2 {
         let scope = settings.scope.clone().filter(|scope| !scope.is_empty());
         let scope = scope.map(|scope| ("scope".to_owned(), scope));
         Ok(Self {
-            server: OAuth2Client::new(http, authentication, settings.issuer.clone(), dialect),
+            server,
             login_parameters: scope
                 .into_iter()
                 .chain(settings.token_parameters())

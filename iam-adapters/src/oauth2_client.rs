@@ -1,6 +1,7 @@
 //! A confidential client of an authorization server, for adapters: its requests, the meaning of error
 //! responses, and what has been proven about the server. Each [`IamError`] of it is a fault.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::HeaderValue;
@@ -11,7 +12,9 @@ use serde::de::DeserializeOwned;
 use url::Url;
 
 use crate::abandoned;
-use crate::client::{Response, UpstreamClient};
+use crate::adapter::SetupError;
+use crate::client::{ClientSettings, Response, UpstreamClient};
+use crate::clock::Clock;
 use crate::error::{Detail, IamError, Misconfiguration};
 use crate::json;
 use crate::types::{ClientContext, Credentials};
@@ -29,7 +32,7 @@ pub(crate) use error_response::{
 };
 pub use issued_tokens::TokenKind;
 pub(crate) use permission_names::PermissionNames;
-pub(crate) use section::{SectionProblems, client_secret, http_client, plain_url, shown_issuer};
+pub(crate) use section::{SectionProblems, client_secret, plain_url, shown_issuer};
 
 use issued_tokens::issued_tokens;
 use proofs::Proofs;
@@ -69,20 +72,28 @@ pub(crate) struct Granted<T> {
 }
 
 impl OAuth2Client {
-    /// A client of the server with this issuer.
+    /// The client of an adapter whose section of the settings has these problems. Does not connect.
     pub(crate) fn new(
-        http: UpstreamClient,
-        authentication: ClientAuthentication,
+        section: &'static str,
+        problems: &[String],
+        authentication: Result<ClientAuthentication, String>,
+        settings: &ClientSettings,
+        clock: Arc<dyn Clock>,
         issuer: String,
         dialect: Dialect,
-    ) -> Self {
-        Self {
-            http,
+    ) -> Result<Self, SetupError> {
+        if !problems.is_empty() {
+            return Err(SetupError::Settings(problems.join("\n")));
+        }
+        let authentication = authentication.map_err(SetupError::Settings)?;
+        let http = UpstreamClient::new(settings, clock);
+        Ok(Self {
+            http: http.map_err(|source| SetupError::Client { section, source })?,
             authentication,
             issuer,
             dialect,
             proofs: Proofs::default(),
-        }
+        })
     }
 
     /// An authenticated POST request to an endpoint, with these parameters.

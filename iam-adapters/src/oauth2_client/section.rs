@@ -2,15 +2,11 @@
 
 use std::fmt::Display;
 use std::path::Path;
-use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use super::client_authentication::ClientAuthentication;
-use crate::adapter::SetupError;
-use crate::client::{ClientSettings, UpstreamClient, address_problems, certificates};
-use crate::clock::Clock;
+use crate::client::{address_problems, certificates};
 
 /// The minimum length of a client secret in production, in bytes. Keycloak generates 32; a shorter one
 /// was chosen by hand. An attacker with the secret can guess passwords without the login limits.
@@ -110,24 +106,6 @@ impl SectionProblems {
             self.add(problem);
         }
     }
-}
-
-/// The HTTP client and the authentication of an adapter with this section of the settings, which has
-/// these problems. Does not connect.
-pub(crate) fn http_client(
-    section: &'static str,
-    problems: &[String],
-    authentication: Result<ClientAuthentication, String>,
-    settings: &ClientSettings,
-    clock: Arc<dyn Clock>,
-) -> Result<(UpstreamClient, ClientAuthentication), SetupError> {
-    if !problems.is_empty() {
-        return Err(SetupError::Settings(problems.join("\n")));
-    }
-    let authentication = authentication.map_err(SetupError::Settings)?;
-    let http = UpstreamClient::new(settings, clock);
-    let http = http.map_err(|source| SetupError::Client { section, source })?;
-    Ok((http, authentication))
 }
 
 /// The client secret of a section.
