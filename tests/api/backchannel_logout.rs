@@ -7,7 +7,6 @@ use iam_conformance::Account;
 use test_support::client::Session;
 use test_support::endpoints::BACKCHANNEL_LOGOUT;
 use test_support::gateway::TestGateway;
-use test_support::keys::TestKeys;
 use test_support::suite::{IamFixture, READ, session_of};
 
 /// Cached data stays fresh for longer than any of these tests takes.
@@ -80,29 +79,6 @@ async fn logout_token_for_a_user_ends_all_earlier_sessions_of_the_user() {
 }
 
 #[tokio::test]
-async fn logout_token_for_a_session_ends_only_that_session_on_each_replica_that_receives_it() {
-    let keys = TestKeys::new();
-    let fixture = LogoutFixture::with(&keys.settings()).await;
-    let replica = fixture
-        .iam
-        .gateway_with(&[&FRESHNESS[..], &keys.settings()].concat());
-    let (ended, kept) = (fixture.log_in().await, fixture.log_in().await);
-    for session in [&ended, &kept] {
-        assert_eq!(replica.exchange(session, READ).await.status, 200);
-    }
-    let upstream = keys.unsealed(&ended);
-    let administrator = &fixture.iam.administrator;
-    let tokens = administrator.end_session(&fixture.user, &upstream).await;
-    for gateway in [&fixture.gateway, &replica] {
-        assert_eq!(gateway.exchange(&ended, READ).await.status, 200);
-        assert_eq!(gateway.send_logout_token(&tokens[0]).await.status, 200);
-        let answer = gateway.exchange(&ended, READ).await;
-        answer.is_error(401, "invalid_grant");
-        assert_eq!(gateway.exchange(&kept, READ).await.status, 200);
-    }
-}
-
-#[tokio::test]
 async fn invalid_logout_token_is_a_400_and_ends_nothing() {
     let fixture = LogoutFixture::new().await;
     let session = fixture.log_in().await;
@@ -134,21 +110,6 @@ async fn invalid_logout_token_is_a_400_and_ends_nothing() {
     fixture.is_active(&session).await;
     assert_eq!(fixture.gateway.send_logout_token(&token).await.status, 200);
     fixture.is_over(&session).await;
-}
-
-#[tokio::test]
-async fn logout_token_is_valid_once_and_expires() {
-    let fixture = LogoutFixture::new().await;
-    let (token, late) = (fixture.token().await, fixture.token().await);
-    assert_eq!(fixture.gateway.send_logout_token(&token).await.status, 200);
-    fixture.iam.advance(1);
-    let session = fixture.log_in().await;
-    let replayed = fixture.gateway.send_logout_token(&token).await;
-    replayed.is_error(400, "invalid_request");
-    fixture.iam.advance(120);
-    let expired = fixture.gateway.send_logout_token(&late).await;
-    expired.is_error(400, "invalid_request");
-    fixture.is_active(&session).await;
 }
 
 #[tokio::test]

@@ -16,7 +16,6 @@ mod outage;
 mod panics;
 mod randomness;
 mod readiness;
-mod redirects;
 mod slow_wire;
 mod stale;
 mod wire;

@@ -11,7 +11,6 @@ mod api_suite;
 mod audit;
 mod backchannel_logout;
 mod catching_up;
-mod cold_start;
 mod edge;
 mod failures;
 mod keys;

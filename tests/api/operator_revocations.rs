@@ -131,20 +131,6 @@ async fn only_sessions_begun_until_the_given_time_are_revoked() {
 }
 
 #[tokio::test]
-async fn revoked_session_stays_active_at_the_iam_until_its_logout() {
-    let fixture = RevocationFixture::new().await;
-    let session = session_of(&fixture.one, &fixture.alice).await;
-    revoke(&fixture.other, &json!({ "all": true })).await;
-    assert!(!serves(&fixture.other, &session).await);
-    // The replica was not informed, because there is no Redis.
-    fixture.iam.advance(3600);
-    assert!(serves(&fixture.one, &session).await);
-    assert_eq!(fixture.other.log_out(&session).await.status, 200);
-    fixture.iam.advance(3600);
-    assert!(!serves(&fixture.one, &session).await);
-}
-
-#[tokio::test]
 async fn sessions_of_every_sealing_key_are_revoked() {
     let (iam, keys) = (IamFixture::in_memory(), TestKeys::new());
     let settings = [&keys.settings()[..], &SETTINGS].concat();

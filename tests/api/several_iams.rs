@@ -1,7 +1,5 @@
 //! One gateway with two IAMs, each a scripted Keycloak.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 use test_support::client::Session;
 use test_support::gateway::{TestGateway, two_scripted_keycloaks_settings};
@@ -124,15 +122,6 @@ async fn iam_that_is_away_degrades_the_replica_and_users_of_the_other_one_are_se
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn domain_of_an_iam_without_logins_is_refused_like_a_wrong_password() {
-    let iams = TwoIams::new(&[("iam.other.login", "false")]).await;
-    let password = "password".into();
-    let refused = iams.gateway.log_in("alice@other.test", &password).await;
-    refused.is_error(401, "invalid_grant");
-    assert_eq!(iams.calls("login").await, [0, 0]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn exchanges_are_counted_by_iam_and_readiness_says_which_iam_has_no_logins() {
     let keys = TestKeys::new();
     let iams = TwoIams::new(&keys.settings()).await;
@@ -171,24 +160,6 @@ async fn policy_server_gets_the_name_of_the_iam_in_the_settings() {
         assert_eq!(question["input"]["iam"], json!(iam));
         assert_eq!(question["input"]["subject"], json!(SUBJECT));
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn deadline_of_an_iam_replaces_the_common_one() {
-    let iams = TwoIams::new(&[
-        ("upstream.login_deadline", "60s"),
-        ("iam.other.login_deadline", "200ms"),
-    ])
-    .await;
-    iams.other.on(TOKEN, Answer::hanging());
-    let began = Instant::now();
-    let password = "password".into();
-    let failed = iams.gateway.log_in("alice@other.test", &password).await;
-    assert_eq!(failed.status, 500);
-    assert!(began.elapsed() < Duration::from_secs(30));
-    iams.gateway
-        .wait_for_readiness("degraded", &["timed_out"])
-        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

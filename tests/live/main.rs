@@ -28,7 +28,6 @@ mod permission_source;
 mod process;
 mod random_scopes;
 mod reload;
-mod replicas;
 mod secrecy;
 mod sessions;
 mod several_iams;

@@ -40,37 +40,6 @@ fn all_problems_of_the_settings_are_reported_together_and_no_port_is_bound() {
 }
 
 #[test]
-fn unusable_files_are_reported_together() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
-    for name in ["signing", "sealing"] {
-        fs::create_dir(path(name)).expect("a folder");
-    }
-    fs::write(path("signing/broken.jwk"), "{}").expect("written");
-    for name in ["chain.pem", "key.pem"] {
-        fs::write(path(name), "no PEM").expect("written");
-    }
-    let ended = GATEWAY.run(
-        &[],
-        &[
-            ("keys.signing_dir", &path("signing")),
-            ("keys.sealing_dir", &path("sealing")),
-            ("http.tls.certificate_file", &path("chain.pem")),
-            ("http.tls.key_file", &path("key.pem")),
-        ],
-    );
-    assert_eq!(ended.code, Some(64), "{ended:?}");
-    for key in [
-        "keys.signing_dir: ",
-        "keys.sealing_dir: ",
-        "http.tls.certificate_file: ",
-        "http.tls.key_file: ",
-    ] {
-        assert!(ended.err.contains(key), "{key}: {}", ended.err);
-    }
-}
-
-#[test]
 fn occupied_port_is_named_as_an_internal_failure() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
@@ -113,33 +82,6 @@ fn section_of_the_mock_is_unknown() {
         assert_eq!(ended.code, Some(64), "{ended:?}");
         let expected = format!("{key}: no such setting");
         assert!(ended.err.contains(&expected), "{expected}: {}", ended.err);
-    }
-}
-
-#[test]
-fn production_refuses_generated_keys_and_plain_http() {
-    let ended = GATEWAY.run(&["check"], &[("ENVIRONMENT", "production")]);
-    assert_eq!(ended.code, Some(64), "{ended:?}");
-    for key in ["keys.signing_dir", "keys.sealing_dir", "http.public_url"] {
-        assert!(ended.out.contains(key), "{key}: {}", ended.out);
-    }
-    let ended = GATEWAY.run(
-        &["serve"],
-        &[
-            ("ENVIRONMENT", "production"),
-            ("iam.keycloak.url", "http://iam.example.test"),
-            ("iam.keycloak.realm", "shop"),
-            ("iam.keycloak.client_id", "auth-gateway"),
-            ("iam.keycloak.client_secret", "secret"),
-        ],
-    );
-    assert_eq!(ended.code, Some(64), "{ended:?}");
-    for key in [
-        "iam.keycloak.url",
-        "iam.keycloak.client_secret",
-        "keys.signing_dir",
-    ] {
-        assert!(ended.err.contains(key), "{key}: {}", ended.err);
     }
 }
 

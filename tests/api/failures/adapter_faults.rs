@@ -89,28 +89,3 @@ async fn refusal_is_a_401_for_login_and_a_fault_elsewhere() {
         }
     }
 }
-
-#[tokio::test]
-async fn fresh_cached_data_needs_no_iam() {
-    let fixture = AdapterFixture::new(&[]);
-    let session = fixture.log_in().await.session();
-    for operation in OPERATIONS {
-        fixture.fails(operation, Fault::Error(IamError::Saturated));
-    }
-    assert_eq!(fixture.exchange(&session).await.status, 200);
-    fixture.clock.advance(super::STALE);
-    FULL.is_in(&fixture.exchange(&session).await, false, "stale");
-}
-
-#[tokio::test]
-async fn stale_data_is_used_during_an_outage_only() {
-    let fixture = AdapterFixture::new(&[("stale_if_error", "5m")]);
-    let session = fixture.log_in().await.session();
-    fixture.clock.advance(super::STALE);
-    let silent = IamError::Unreachable("unreachable".into());
-    fixture.fails(Operation::Introspection, Fault::Error(silent));
-    assert_eq!(fixture.exchange(&session).await.status, 200);
-    let unreadable = IamError::Unreadable("HTML".into());
-    fixture.fails(Operation::Introspection, Fault::Error(unreadable));
-    BROKEN.is_in(&fixture.exchange(&session).await, false, "the IAM responds");
-}

@@ -47,20 +47,6 @@ async fn logout_token_without_available_keys_ends_nothing_and_can_be_sent_again(
 }
 
 #[tokio::test]
-async fn panic_while_fetching_keys_fails_one_logout_token_only() {
-    let fixture = AdapterFixture::new(&[]);
-    let session = fixture.log_in().await.session();
-    fixture.fails(Operation::Keys, Fault::Panics);
-    let answer = fixture
-        .gateway
-        .send_logout_token(&fixture.logout_token())
-        .await;
-    answer.is_error(500, "server_error");
-    assert_eq!(fixture.exchange(&session).await.status, 200);
-    assert_eq!(fixture.gateway.log_out(&session).await.status, 200);
-}
-
-#[tokio::test]
 async fn endpoint_for_logout_tokens_is_absent_if_the_iam_sends_none() {
     let silent = HashMap::from([(Operation::Keys, Fault::Never)]);
     let fixture = AdapterFixture::with_script(silent, &[]);

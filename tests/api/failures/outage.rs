@@ -3,10 +3,10 @@
 use test_support::client::Response;
 use test_support::gateway::{TestGateway, manual_clock};
 use test_support::scripted_upstream::keycloak::PERMISSIONS;
-use test_support::scripted_upstream::{Answer, PROTOCOLS, RefusingPort, ScriptedUpstream};
+use test_support::scripted_upstream::{PROTOCOLS, RefusingPort, ScriptedUpstream};
 
 use super::wire_fixture::{EMAIL, PASSWORD, gateway};
-use super::{STALE, UNAVAILABLE, precisely};
+use super::{UNAVAILABLE, precisely};
 
 async fn log_in(gateway: &TestGateway) -> Response {
     gateway.log_in(EMAIL, &PASSWORD.into()).await
@@ -30,24 +30,5 @@ async fn gateway_starts_without_its_iam_and_recovers_without_a_restart() {
             let token = gateway.exchange(&session, PERMISSIONS[0]).await.token();
             assert_eq!(token.scope, PERMISSIONS[0]);
         }
-    }
-}
-
-#[tokio::test]
-async fn outage_affects_exchanges_only_while_data_is_stale_and_the_iam_is_down() {
-    for protocol in &PROTOCOLS {
-        let (iam, clock) = (ScriptedUpstream::of(protocol).await, manual_clock());
-        let gateway = gateway(protocol, &iam.url(), &clock, &[]);
-        let session = log_in(&gateway).await.session();
-        for path in protocol.endpoints() {
-            iam.on(path, Answer::reset());
-        }
-        assert_eq!(gateway.exchange(&session, "").await.status, 200);
-        clock.advance(STALE);
-        let response = gateway.exchange(&session, "").await;
-        UNAVAILABLE.is_in(&response, false, "stale");
-        UNAVAILABLE.is_in(&log_in(&gateway).await, false, "login");
-        (protocol.works)(&iam);
-        assert_eq!(gateway.exchange(&session, "").await.status, 200);
     }
 }

@@ -1,7 +1,7 @@
 //! Every fault of an IAM, or of a proxy in front of it, on the wire.
 
-use serde_json::{Value, json};
-use test_support::scripted_upstream::keycloak::{inactive, jwt, refusal};
+use serde_json::json;
+use test_support::scripted_upstream::keycloak::{inactive, refusal};
 use test_support::scripted_upstream::{Answer, PROTOCOLS, WireProtocol};
 
 use super::wire_fixture::WireFixture;
@@ -93,134 +93,6 @@ async fn wire_fault_is_never_a_401() {
                     }
                 }
             }
-        }
-    }
-}
-
-#[tokio::test]
-async fn incomplete_success_is_a_fault() {
-    for protocol in &PROTOCOLS {
-        for precise in [false, true] {
-            let fixture = WireFixture::new(protocol, &[precisely(precise)]).await;
-            for (path, whole) in [
-                (protocol.token, (protocol.grant)()),
-                (protocol.introspection, (protocol.active)()),
-            ] {
-                let whole = Answer::json(200, whole);
-                for (answer, expected, code) in [
-                    (whole.clone().truncated(), BROKEN, "unreadable"),
-                    (whole.clone().cut_short(), UNAVAILABLE, "unreachable"),
-                ] {
-                    let response = fixture.call_with_fault(path, &answer).await;
-                    expected.is_in(&response, precise, path);
-                    fixture.is_ready("degraded", &[code]).await;
-                }
-            }
-        }
-    }
-}
-
-fn subject(protocol: &WireProtocol) -> &'static str {
-    match protocol.name {
-        "django-oauth-toolkit" => "username",
-        _ => "sub",
-    }
-}
-
-/// Members of a successful login and of an introspection, with values that do not fit.
-fn unexpected(protocol: &WireProtocol) -> [Vec<(&'static str, Value)>; 2] {
-    let active = [json!("true"), json!(1), json!(null)];
-    let active = active.map(|value| ("active", value)).to_vec();
-    let (grant, introspection) = match protocol.name {
-        "keycloak" => {
-            let other = json!({"sub": "x", "sid": "y", "azp": "another", "typ": "Refresh"});
-            (
-                vec![
-                    ("refresh_token", json!("opaque")),
-                    ("refresh_token", json!(jwt(&other))),
-                    ("session_state", json!("another")),
-                    ("refresh_expires_in", json!("1800")),
-                ],
-                vec!["sub", "sid", "azp"],
-            )
-        }
-        _ => (
-            vec![
-                ("access_token", json!(null)),
-                ("refresh_token", json!(["opaque"])),
-            ],
-            vec![],
-        ),
-    };
-    let introspection = introspection.into_iter();
-    let introspection = introspection.map(|member| (member, json!("another")));
-    [grant, active.into_iter().chain(introspection).collect()]
-}
-
-#[tokio::test]
-async fn success_with_unexpected_content_is_a_fault() {
-    for protocol in &PROTOCOLS {
-        let fixture = WireFixture::new(protocol, &[]).await;
-        let [grant, active] = unexpected(protocol);
-        let changed = |mut whole: Value, (member, value): (&str, Value)| {
-            whole[member] = value;
-            Answer::json(200, whole)
-        };
-        let grant = grant.into_iter().map(|change| {
-            let answer = changed((protocol.grant)(), change);
-            (protocol.token, answer)
-        });
-        let active = active.into_iter().map(|change| {
-            let answer = changed((protocol.active)(), change);
-            (protocol.introspection, answer)
-        });
-        let empty = (protocol.introspection, Answer::json(200, json!({})));
-        for (path, answer) in grant.chain(active).chain([empty]) {
-            let response = fixture.call_with_fault(path, &answer).await;
-            BROKEN.is_in(&response, false, &format!("{answer:?}"));
-            fixture.is_ready("degraded", &["unreadable"]).await;
-        }
-    }
-}
-
-/// What does not fit one session says nothing about the server.
-#[tokio::test]
-async fn introspection_that_does_not_fit_the_session_is_no_reason_of_readiness() {
-    for protocol in PROTOCOLS
-        .iter()
-        .filter(|protocol| protocol.adapter == "oauth2")
-    {
-        let fixture = WireFixture::new(protocol, &[]).await;
-        for member in [subject(protocol), "client_id", "iss"] {
-            let mut response = (protocol.active)();
-            response[member] = json!("another");
-            let answer = Answer::json(200, response);
-            let response = fixture
-                .call_with_fault(protocol.introspection, &answer)
-                .await;
-            BROKEN.is_in(&response, false, member);
-            fixture.is_ready("ready", &[]).await;
-        }
-    }
-}
-
-#[tokio::test]
-async fn unavailable_discovery_document_fails_a_login() {
-    for protocol in &PROTOCOLS {
-        for (name, answer, expected, code) in rows(protocol) {
-            // Discovery is cached, so each case needs a new gateway.
-            let fixture = WireFixture::new(protocol, &[]).await;
-            fixture.iam.on(protocol.discovery, answer);
-            expected.is_in(&fixture.log_in().await, false, name);
-            let misconfigured = ["tenant", "other", "client_secret"].contains(&code);
-            let status = if misconfigured {
-                "not_ready"
-            } else {
-                "degraded"
-            };
-            fixture.is_ready(status, &[code]).await;
-            let grants = fixture.iam.requests_to(protocol.token);
-            assert!(grants.is_empty(), "{name}");
         }
     }
 }

@@ -118,18 +118,3 @@ async fn wait_ends_with_the_expected_call_and_blocks_no_other_request() {
         json!(true)
     );
 }
-
-#[tokio::test]
-async fn wait_that_times_out_returns_the_entries_so_far() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
-    mock.session(ALICE).await;
-    for timeout in ["0s", "20ms"] {
-        let path = format!("/journal/wait?operation=login&count=2&timeout={timeout}");
-        let found = mock.read(&path).await;
-        assert_eq!(
-            (&found["reached"], &found["count"]),
-            (&json!(false), &json!(1))
-        );
-    }
-}

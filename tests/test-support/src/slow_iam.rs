@@ -1,4 +1,4 @@
-//! An IAM whose introspections are slow, or held until the test releases them.
+//! An IAM whose introspections are slow.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,18 +6,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use iam_adapters::{IamAdapter, IamError, Introspection, UpstreamSession};
-use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use crate::wrapper::Wrapper;
 
-/// Delays or holds introspections, and records how many are in flight.
+/// Delays introspections, and records how many are in flight.
 #[derive(Debug)]
 pub struct SlowIam {
     iam: Arc<dyn IamAdapter>,
     delay: fn(call: usize) -> Duration,
-    /// Closed once introspections are not held.
-    held: Semaphore,
     introspections: AtomicUsize,
     in_flight: AtomicUsize,
     max_in_flight: AtomicUsize,
@@ -35,30 +32,13 @@ impl Drop for InFlight<'_> {
 impl SlowIam {
     /// Delays each introspection by what the function returns for its number, from 0.
     pub fn new(iam: Arc<dyn IamAdapter>, delay: fn(call: usize) -> Duration) -> Arc<Self> {
-        let slow = Self::with(iam, delay);
-        slow.release();
-        slow
-    }
-
-    /// Holds all introspections until the first [`Self::release`].
-    pub fn held(iam: Arc<dyn IamAdapter>) -> Arc<Self> {
-        Self::with(iam, |_| Duration::ZERO)
-    }
-
-    fn with(iam: Arc<dyn IamAdapter>, delay: fn(call: usize) -> Duration) -> Arc<Self> {
         Arc::new(Self {
             iam,
             delay,
-            held: Semaphore::new(0),
             introspections: AtomicUsize::default(),
             in_flight: AtomicUsize::default(),
             max_in_flight: AtomicUsize::default(),
         })
-    }
-
-    /// Introspections are not held any more.
-    pub fn release(&self) {
-        self.held.close();
     }
 
     /// The number of introspections.
@@ -83,8 +63,6 @@ impl Wrapper for SlowIam {
         let in_flight = 1 + self.in_flight.fetch_add(1, Ordering::SeqCst);
         let _in_flight = InFlight(&self.in_flight);
         self.max_in_flight.fetch_max(in_flight, Ordering::SeqCst);
-        // An error: it is closed.
-        let _ = self.held.acquire().await;
         sleep((self.delay)(call)).await;
         self.iam.introspect(session).await
     }
