@@ -39,6 +39,7 @@ pub use keys::{
 };
 pub use revoke::{Restriction, Revoke, Sessions};
 pub use run::{Program, execute, run, stop_signal};
+pub use welcome::generated_key;
 
 /// The configuration file if there is no `--config`.
 const CONFIG_VARIABLE: &str = "AUTH_GATEWAY_CONFIG";

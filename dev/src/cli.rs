@@ -7,11 +7,14 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write;
 
-use auth_gateway::cli::{self, ABOUT, ConfigFile, EarlyExit, Exit, Program};
-use auth_gateway::config::Settings;
+use auth_gateway::cli::{
+    self, ABOUT, ConfigFile, EarlyExit, Exit, Program, UserError, generated_key,
+};
+use auth_gateway::config::{self, Settings};
 use auth_gateway::startup::Addresses;
 use clap::{Parser, Subcommand};
-use mock_iam::MockSettings;
+
+use crate::safety;
 
 pub use serve_mock::MockIamOptions;
 
@@ -89,7 +92,20 @@ pub fn run(
         hints,
     };
     match command {
-        Command::Gateway(command) => cli::run(&command, &program, environment, out, err),
+        Command::Gateway(command) => {
+            if let cli::Command::Serve { config } | cli::Command::Check { config, .. } = &command
+                && let Ok(settings) =
+                    config::load(config.path(environment), environment, &program.registry)
+                && let Err(invalid) = safety::check(&settings)
+            {
+                if matches!(command, cli::Command::Check { .. }) {
+                    writeln!(out, "{invalid}")?;
+                    return Ok(Exit::Configuration);
+                }
+                return cli::report(Err(UserError::from(invalid).into()), err);
+            }
+            cli::run(&command, &program, environment, out, err)
+        }
         Command::MockIam { config, options } => {
             let outcome = serve_mock::serve(config.path(environment), &options, environment, err);
             cli::report(outcome, err)
@@ -99,14 +115,24 @@ pub fn run(
 
 /// The welcome screen's lines about the mock: the console, the demo users and commands to try.
 fn hints(settings: &Settings, addresses: Addresses) -> String {
-    let Some(mock) = settings
-        .only_iam()
-        .and_then(|iam| iam.downcast_ref::<MockSettings>())
-    else {
-        return String::new();
+    let mock = crate::only_mock(settings);
+    let mut hints = if mock.is_some_and(|mock| mock.fixed_signing_key) {
+        "            the signing key is the published one\n".to_owned()
+    } else {
+        generated_key("signing", settings.keys.signing_dir.as_deref())
+    };
+    hints.push_str(&generated_key(
+        "sealing",
+        settings.keys.sealing_dir.as_deref(),
+    ));
+    let Some(mock) = mock else {
+        return hints;
     };
     let management = format!("http://{}", addresses.management);
-    let mut hints = format!("console     {management}/mock/  {management}/mock/v1/openapi.yaml\n");
+    let _ = writeln!(
+        hints,
+        "console     {management}/mock/  {management}/mock/v1/openapi.yaml"
+    );
     if mock.users_file.is_none() {
         let scheme = if settings.http.tls.files().is_some() {
             "https"

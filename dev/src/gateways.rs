@@ -13,7 +13,7 @@ use auth_gateway::telemetry::metrics::Metrics;
 use auth_gateway_core::upstream_logouts::UpstreamLogouts;
 use futures_util::future::{FutureExt as _, join_all};
 use iam_adapters::{Clock, IamAdapter, Replaceable};
-use mock_iam::{Directory, Identity, Mock, MockSettings, ShiftedClock, Users};
+use mock_iam::{Directory, HostName, Identity, Mock, MockSettings, ShiftedClock, Users};
 
 use crate::{Front, Namespace, NamespaceName, Namespaces, fixed_key, routing};
 
@@ -24,10 +24,7 @@ use crate::{Front, Namespace, NamespaceName, Namespaces, fixed_key, routing};
 ///
 /// If a port cannot be bound, the users file is invalid, or the published key cannot be used.
 pub fn build(settings: &Settings, parts: Parts) -> anyhow::Result<Application> {
-    let Some(mock) = settings
-        .only_iam()
-        .and_then(|iam| iam.downcast_ref::<MockSettings>())
-    else {
+    let Some(mock) = crate::only_mock(settings) else {
         return Application::build(settings, parts);
     };
     let parts = with_signing_key(mock, parts)?;
@@ -43,7 +40,12 @@ pub fn build(settings: &Settings, parts: Parts) -> anyhow::Result<Application> {
         Box::new(move |name| factory.create(name)),
         parts.lifecycle.clone(),
     );
-    serve(settings, parts, Arc::new(namespaces))
+    serve(
+        settings,
+        parts,
+        Arc::new(namespaces),
+        mock.allowed_hosts.clone(),
+    )
 }
 
 /// The parts, with the published key if the settings select it.
@@ -62,6 +64,7 @@ fn serve(
     settings: &Settings,
     parts: Parts,
     namespaces: Arc<Namespaces>,
+    allowed_hosts: Vec<HostName>,
 ) -> anyhow::Result<Application> {
     let namespace = namespaces.default_namespace();
     let app_state = namespace.gateway().context("a mock without a gateway")?;
@@ -80,10 +83,7 @@ fn serve(
         move || app().configure(routing::public)
     };
     let management = {
-        let (namespaces, hosts) = (
-            Arc::clone(&namespaces),
-            settings.management.allowed_hosts.clone(),
-        );
+        let (namespaces, hosts) = (Arc::clone(&namespaces), allowed_hosts);
         move || {
             let hosts = hosts.iter().cloned().collect();
             app().configure(|routes| {

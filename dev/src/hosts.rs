@@ -10,8 +10,8 @@ use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::middleware::Next;
-use auth_gateway::config::HostName;
 use auth_gateway::http;
+use mock_iam::HostName;
 
 use crate::control::{self, ControlError};
 

@@ -17,15 +17,19 @@ mod gateways;
 mod hosts;
 mod namespaces;
 mod routing;
+mod safety;
 mod server;
 pub mod snapshots;
 pub mod test_tokens;
 pub mod tokens;
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use auth_gateway::config::{self, InvalidSettings, Registry, Settings};
+use auth_gateway::config::{self, IamSettings, InvalidSettings, Registry, Settings};
+use iam_adapters::registry::AdapterKind;
+use iam_adapters::settings::AdapterSettings;
 use mock_iam::MockSettings;
 
 pub use gateways::build;
@@ -39,7 +43,27 @@ pub use server::{MockIam, MockIamSettings};
 /// The IAMs of the production program, and the mock, which needs no configuration.
 #[must_use]
 pub fn registry() -> Registry {
-    Registry::default().with_default::<MockSettings>(mock_iam::NAME)
+    let mut registry = Registry::default();
+    let mock = AdapterKind::of::<MockSettings>(mock_iam::NAME);
+    registry.kinds.push(mock);
+    registry.default = IamSettings::new(MockSettings::default());
+    registry
+}
+
+/// The first IAM of this kind: the name of its section, and its settings.
+pub(crate) fn of_kind<S: AdapterSettings>(settings: &Settings) -> Option<(&str, &S)> {
+    settings.iams.iter().find_map(|iam| {
+        let adapter: &dyn Any = &*iam.adapter;
+        Some((iam.name.as_str(), adapter.downcast_ref()?))
+    })
+}
+
+/// The settings of the mock, if it is the only IAM.
+pub(crate) fn only_mock(settings: &Settings) -> Option<&MockSettings> {
+    match &*settings.iams {
+        [_] => of_kind(settings).map(|(_, mock)| mock),
+        _ => None,
+    }
 }
 
 /// Reads the settings of `auth-gateway-dev`.
@@ -51,5 +75,7 @@ pub fn settings(
     file: Option<&Path>,
     environment: &BTreeMap<String, String>,
 ) -> Result<Settings, InvalidSettings> {
-    config::load(file, environment, &registry())
+    let settings = config::load(file, environment, &registry())?;
+    safety::check(&settings)?;
+    Ok(settings)
 }

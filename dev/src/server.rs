@@ -11,7 +11,7 @@ use actix_web::dev::{AppConfig, Server};
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, Data};
 use anyhow::Context as _;
-use auth_gateway::config::{HostName, HttpSettings};
+use auth_gateway::config::HttpSettings;
 use auth_gateway::health::Lifecycle;
 use auth_gateway_server as server;
 use iam_adapters::Clock;
@@ -19,7 +19,7 @@ use mock_iam::faults::Faults;
 use mock_iam::wire::{
     self, Backchannel, Connection, Realm, RealmKeys, RealmServer, Realms, ServerSettings,
 };
-use mock_iam::{Directory, Identity, Mock, ShiftedClock, Users};
+use mock_iam::{Directory, HostName, Identity, Mock, ShiftedClock, Users};
 use tokio::net::TcpStream;
 use url::Url;
 

@@ -8,7 +8,6 @@ use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 use thiserror::Error;
 
@@ -225,8 +224,7 @@ impl IamError {
 }
 
 /// Why the IAM refused a user. For the log only: clients get the same response for all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error, Serialize, Deserialize, IntoStaticStr)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum Refusal {
     /// Unknown user, wrong password, or a locked account that the IAM does not distinguish from them.

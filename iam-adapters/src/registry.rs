@@ -1,9 +1,8 @@
 //! The kinds of IAM, and how a section `[iam.<name>]` of the configuration becomes an adapter. The
 //! settings that all kinds have are not part of it.
 //!
-//! The registry is a value: a program with another kind of IAM adds it to [`Registry::default`].
+//! The registry is a value: a program with another kind of IAM adds it to those of [`Registry::default`].
 
-use std::any::Any;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::ops::Deref;
@@ -43,13 +42,6 @@ impl IamSettings {
     pub const fn json(&self) -> &serde_json::Value {
         &self.json
     }
-
-    /// The settings, if they are of this type.
-    #[must_use]
-    pub fn downcast_ref<S: AdapterSettings>(&self) -> Option<&S> {
-        let settings: &dyn Any = &*self.settings;
-        settings.downcast_ref()
-    }
 }
 
 impl Deref for IamSettings {
@@ -64,15 +56,6 @@ impl Deref for IamSettings {
 impl fmt::Debug for IamSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.settings.fmt(f)
-    }
-}
-
-/// No IAM is configured.
-impl Default for IamSettings {
-    fn default() -> Self {
-        Self::new(Unconfigured {
-            sections: String::new(),
-        })
     }
 }
 
@@ -157,41 +140,32 @@ impl AdapterKind {
 /// All kinds of IAM that a program can be configured for.
 #[derive(Debug, Clone)]
 pub struct Registry {
-    kinds: Vec<AdapterKind>,
-    default: Option<IamSettings>,
+    /// The kinds.
+    pub kinds: Vec<AdapterKind>,
+    /// The settings that are used if the configuration has no section `[iam.…]`.
+    pub default: IamSettings,
 }
 
-/// The IAMs for production. There is no default: the configuration must name one.
+/// The IAMs for production. The configuration must name one: from the default settings no adapter can be
+/// created.
 impl Default for Registry {
     fn default() -> Self {
+        let kinds = vec![
+            AdapterKind::of::<KeycloakSettings>("keycloak").with_example(keycloak::EXAMPLE),
+            AdapterKind::of::<OAuth2Settings>("oauth2").with_example(oauth2::EXAMPLE),
+        ];
+        let sections = kinds.iter().map(|kind| format!("iam.{}", kind.name));
+        let sections: Vec<_> = sections.collect();
         Self {
-            kinds: vec![
-                AdapterKind::of::<KeycloakSettings>("keycloak").with_example(keycloak::EXAMPLE),
-                AdapterKind::of::<OAuth2Settings>("oauth2").with_example(oauth2::EXAMPLE),
-            ],
-            default: None,
+            kinds,
+            default: IamSettings::new(Unconfigured {
+                sections: sections.join(", "),
+            }),
         }
     }
 }
 
 impl Registry {
-    /// Adds a kind, whose default settings are used if the configuration has no section `[iam.…]`.
-    #[must_use]
-    pub fn with_default<S>(mut self, name: &'static str) -> Self
-    where
-        S: AdapterSettings + DeserializeOwned + Serialize + Default,
-    {
-        self.kinds.push(AdapterKind::of::<S>(name));
-        self.default = Some(IamSettings::new(S::default()));
-        self
-    }
-
-    /// All kinds.
-    #[must_use]
-    pub fn kinds(&self) -> &[AdapterKind] {
-        &self.kinds
-    }
-
     /// The section to start from, for a kind with this name.
     #[must_use]
     pub fn example(&self, name: &str) -> Option<&'static str> {
@@ -202,19 +176,6 @@ impl Registry {
     #[must_use]
     pub fn kind(&self, name: &str) -> Option<&AdapterKind> {
         self.kinds.iter().find(|kind| kind.name == name)
-    }
-
-    /// The settings that are used if the configuration has no section `[iam.…]`. Without a default
-    /// kind, no adapter can be created from them.
-    #[must_use]
-    pub fn default_settings(&self) -> IamSettings {
-        self.default.clone().unwrap_or_else(|| {
-            let sections = self.kinds.iter().map(|kind| format!("iam.{}", kind.name));
-            let sections: Vec<_> = sections.collect();
-            IamSettings::new(Unconfigured {
-                sections: sections.join(", "),
-            })
-        })
     }
 }
 
@@ -233,7 +194,7 @@ mod tests {
     fn read(name: &str, text: &str) -> Result<IamSettings, ConfigError> {
         let section: Value = toml::from_str(text).expect("TOML");
         let registry = Registry::default();
-        let kind = registry.kinds().iter().find(|kind| kind.name() == name);
+        let kind = registry.kinds.iter().find(|kind| kind.name() == name);
         kind.expect("a kind of this name").read(section)
     }
 
@@ -257,7 +218,7 @@ mod tests {
     #[test]
     fn fields_are_those_of_the_settings() {
         let registry = Registry::default();
-        let mut kinds = registry.kinds().iter();
+        let mut kinds = registry.kinds.iter();
         let keycloak = kinds.find(|kind| kind.name() == "keycloak");
         assert!(
             keycloak
@@ -270,25 +231,13 @@ mod tests {
     #[test]
     fn without_a_section_there_is_no_adapter_and_the_error_names_the_sections() {
         let clock = Arc::new(SystemClock::default());
-        let settings = Registry::default().default_settings();
+        let settings = Registry::default().default;
         let refused = settings.connect(clock, Duration::ZERO);
         let refused = refused.expect_err("no adapter").to_string();
         assert!(
             refused
                 .starts_with("iam: no IAM is configured; one section is needed, of iam.keycloak"),
             "{refused}"
-        );
-    }
-
-    #[test]
-    fn settings_are_available_in_their_own_type() {
-        let settings = read("keycloak", KEYCLOAK).expect("settings");
-        let keycloak = settings.downcast_ref::<KeycloakSettings>();
-        assert_eq!(keycloak.expect("Keycloak's").realm, "shop");
-        assert!(
-            IamSettings::default()
-                .downcast_ref::<KeycloakSettings>()
-                .is_none()
         );
     }
 }

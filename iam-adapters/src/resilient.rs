@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 use tokio::time::Instant;
 
@@ -34,8 +33,7 @@ use observation::Observation;
 use retry::with_retries;
 
 /// A call of the gateway to an IAM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum Operation {
     /// [`IamAdapter::authenticate`].
@@ -49,8 +47,7 @@ pub enum Operation {
     /// [`IamAdapter::probe`].
     Probe,
     /// [`PermissionSource::permissions`](crate::permission_source::PermissionSource::permissions). Not a
-    /// call to the IAM, so no fault of an IAM can name it.
-    #[serde(skip)]
+    /// call to the IAM.
     Permissions,
 }
 
@@ -91,21 +88,6 @@ pub struct CallLimits {
     pub keys: CallLimit,
     /// Of [`Operation::Probe`].
     pub probe: CallLimit,
-}
-
-impl CallLimits {
-    /// The limit of one operation; `None` for [`Operation::Permissions`], whose source has one.
-    #[must_use]
-    pub const fn of(self, operation: Operation) -> Option<CallLimit> {
-        match operation {
-            Operation::Login => Some(self.login),
-            Operation::Introspection => Some(self.introspection),
-            Operation::Logout => Some(self.logout),
-            Operation::Keys => Some(self.keys),
-            Operation::Probe => Some(self.probe),
-            Operation::Permissions => None,
-        }
-    }
 }
 
 /// Receives the result of every call to the IAM, and every change of a circuit.

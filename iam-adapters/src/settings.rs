@@ -48,21 +48,4 @@ pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
     fn derived(&self) -> serde_json::Value {
         serde_json::Value::Null
     }
-
-    /// The publicly known credentials in these settings. A gateway that has any must not be reachable
-    /// from other machines.
-    fn public_credentials(&self) -> PublicCredentials {
-        PublicCredentials::default()
-    }
-}
-
-/// Credentials that are publicly known, because they are built in or published.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PublicCredentials {
-    /// The setting that replaces the built-in accounts, if they are in use.
-    pub accounts_replaced_by: Option<&'static str>,
-    /// The setting of the key that signs access tokens, if that key is published.
-    pub signing_key_set_by: Option<&'static str>,
-    /// The management listener changes users and sessions without authentication.
-    pub open_administration: bool,
 }

@@ -364,19 +364,13 @@ fn write_summary(settings: &Settings, parts: &Parts, out: &mut dyn Write) -> io:
     }
     writeln!(out, "  public        {tls}://{} as {issuer}", http.listen)?;
     writeln!(out, "  management    http://{}", settings.management.listen)?;
-    let made = "made at start";
-    let signing = if settings.uses_published_signing_key() {
-        "the published one"
-    } else {
-        made
-    };
-    for (label, directory, otherwise) in [
-        ("signing keys", &settings.keys.signing_dir, signing),
-        ("sealing keys", &settings.keys.sealing_dir, made),
+    for (label, directory) in [
+        ("signing keys", &settings.keys.signing_dir),
+        ("sealing keys", &settings.keys.sealing_dir),
     ] {
         let origin = directory
             .as_deref()
-            .map_or_else(|| otherwise.into(), Path::to_string_lossy);
+            .map_or_else(|| "made at start".into(), Path::to_string_lossy);
         writeln!(out, "  {label}  {origin}")?;
     }
     Ok(())

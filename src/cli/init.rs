@@ -45,7 +45,7 @@ pub(super) fn init(
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
     let Some(example) = registry.example(iam) else {
-        let kinds = registry.kinds().iter().map(AdapterKind::name);
+        let kinds = registry.kinds.iter().map(AdapterKind::name);
         let kinds: Vec<_> = kinds
             .filter(|kind| registry.example(kind).is_some())
             .collect();
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn settings_of_every_kind_lack_only_the_files_that_they_name() {
-        for kind in Registry::default().kinds() {
+        for kind in Registry::default().kinds {
             let (result, text) = run(kind.name(), None);
             assert_eq!(result.unwrap(), Exit::Ok);
             for problem in problems(&text) {

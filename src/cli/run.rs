@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::error::{UserError, report};
 use super::{
     Command, ConfigCommand, ConfigFile, EarlyExit, Exit, Invocation, audit, check, config,
-    healthcheck, init, keys, revoke, welcome,
+    generated_key, healthcheck, init, keys, revoke, welcome,
 };
 use crate::config::{Environment, LogFormat, Registry, Settings, is_own_variable};
 use crate::startup::{self, Addresses, Application, Parts};
@@ -29,7 +29,7 @@ pub struct Program {
     pub registry: Registry,
     /// Builds the service.
     pub build: fn(&Settings, Parts) -> anyhow::Result<Application>,
-    /// The last lines of the welcome screen in development.
+    /// The last lines of the welcome screen in development: the origin of the keys, and what else to know.
     pub hints: fn(&Settings, Addresses) -> String,
 }
 
@@ -39,7 +39,11 @@ impl Default for Program {
         Self {
             registry: Registry::default(),
             build: Application::build,
-            hints: |_, _| String::new(),
+            hints: |settings, _| {
+                let keys = &settings.keys;
+                generated_key("signing", keys.signing_dir.as_deref())
+                    + &generated_key("sealing", keys.sealing_dir.as_deref())
+            },
         }
     }
 }

@@ -347,11 +347,6 @@ fn check_prints_a_summary_of_the_settings() {
          signing keys  made at start\n  \
          sealing keys  made at start\n"
     );
-    let (_, fixed) = check_with(&[("AUTH_GATEWAY__IAM__SAMPLE__FIXED_SIGNING_KEY", "true")]);
-    assert_eq!(
-        fixed,
-        text.replacen("made at start", "the published one", 1)
-    );
 }
 
 #[test]

@@ -192,8 +192,6 @@ mod tests {
         workers = 3
         trusted_proxies = ["10.0.0.0/8", "192.0.2.7"]
         public_url = "https://auth.example.test/login/"
-        [management]
-        allowed_hosts = ["gateway.example.test"]
         [token]
         audience = ["shop", "billing"]
         [log]

@@ -151,7 +151,7 @@ fn missing_sections() -> Vec<String> {
     let text = fs::read_to_string(settings_file(env!("CARGO_PKG_VERSION"))).unwrap();
     let known = KnownSettings::new(&Registry::default(), &BTreeMap::new());
     let kinds: Vec<_> = Registry::default()
-        .kinds()
+        .kinds
         .iter()
         .map(iam_adapters::registry::AdapterKind::name)
         .collect();

@@ -247,15 +247,6 @@ fn check_pair(one: &IamSection, other: &IamSection, problems: &mut Problems) {
 }
 
 impl Settings {
-    /// The settings of the adapter, if there is one IAM.
-    #[must_use]
-    pub fn only_iam(&self) -> Option<&IamSettings> {
-        match &*self.iams {
-            [only] => Some(&only.adapter),
-            _ => None,
-        }
-    }
-
     /// Two IAMs with one issuer: their sessions could not be told apart. `issuers` are in the order of
     /// the sections.
     pub(crate) fn check_issuers(&self, issuers: &[&str], problems: &mut Problems) {

@@ -46,7 +46,7 @@ section! {
 
 impl KeySettings {
     /// The settings of directories that are not set. Such keys exist only in this process.
-    pub(super) fn made_at_start(&self) -> impl Iterator<Item = &'static str> {
+    pub fn made_at_start(&self) -> impl Iterator<Item = &'static str> {
         [
             ("keys.signing_dir", &self.signing_dir),
             ("keys.sealing_dir", &self.sealing_dir),

@@ -60,7 +60,7 @@ impl KnownSettings {
             keys.extend(fields.iter().map(|field| join(section, field)));
         }
         let mut sections: BTreeSet<_> = sections.into_iter().map(|(section, _)| section).collect();
-        let kinds = registry.kinds().iter().map(|kind| (kind.name(), kind));
+        let kinds = registry.kinds.iter().map(|kind| (kind.name(), kind));
         let named = iams.iter().map(|(name, kind)| (name.as_str(), kind));
         let iams: BTreeMap<_, _> = kinds.chain(named).collect();
         let options = Self::iam_options();

@@ -197,7 +197,7 @@ fn iam_kinds(
     registry: &Registry,
     problems: &mut Problems,
 ) -> BTreeMap<String, AdapterKind> {
-    let kinds = registry.kinds().iter();
+    let kinds = registry.kinds.iter();
     let mut iams: BTreeMap<_, _> = kinds.map(|kind| (kind.name().to_owned(), *kind)).collect();
     let in_file = in_file.get_mut("iam").map(|iams| &mut iams.kind);
     let mut sections = match in_file {
@@ -232,7 +232,7 @@ fn iam_kinds(
                     .to_owned()
             }
             None => {
-                let kinds: Vec<_> = registry.kinds().iter().map(AdapterKind::name).collect();
+                let kinds: Vec<_> = registry.kinds.iter().map(AdapterKind::name).collect();
                 format!(
                     "type: there is no such adapter; there are: {}",
                     kinds.join(", ")

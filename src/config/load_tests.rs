@@ -6,7 +6,7 @@ use iam_adapters::keycloak::KeycloakSettings;
 use secrecy::ExposeSecret;
 use tempfile::NamedTempFile;
 
-use super::sample::{SampleSettings, registry};
+use super::sample::{SampleSettings, of_kind, registry};
 use super::*;
 
 pub(super) fn environment(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -53,12 +53,8 @@ fn defaults_are_development_mode_on_loopback() {
     );
     assert_eq!(settings.http.public_url.issuer(), "http://localhost:8080");
     assert_eq!(settings.token.audience, ["http://localhost:8080"]);
-    assert!(
-        settings
-            .only_iam()
-            .and_then(|iam| iam.downcast_ref::<SampleSettings>())
-            .is_some_and(|sample| sample.users_file.is_none())
-    );
+    let sample = of_kind::<SampleSettings>(&settings.iams[0].adapter);
+    assert!(sample.is_some_and(|sample| sample.users_file.is_none()));
 }
 
 #[test]
@@ -115,9 +111,7 @@ fn secret_of_digits_keeps_leading_zeros_and_boolean_like_text_stays_text() {
     for secret in ["0012345678901234", "true", "1e5", "0x10", " a,b "] {
         let over = [("IAM__KEYCLOAK__CLIENT_SECRET", secret)];
         let settings = load_text(KEYCLOAK, &over).expect("valid");
-        let keycloak = settings
-            .only_iam()
-            .and_then(|iam| iam.downcast_ref::<KeycloakSettings>());
+        let keycloak = of_kind::<KeycloakSettings>(&settings.iams[0].adapter);
         let read = &keycloak.expect("Keycloak").client_secret;
         let read = read.as_ref().expect("a secret");
         assert_eq!(read.expose_secret(), secret);
@@ -208,7 +202,7 @@ fn all_problems_are_reported_together_with_key_and_origin() {
         ("UPSTREAM__LOGIN_CONCURRENCY", "many"),
     ];
     let expected = [
-        "management: is a section; in it there are: allowed_hosts, listen, token, token_file (set in FILE)",
+        "management: is a section; in it there are: listen, token, token_file (set in FILE)",
         "environment: expected `development` or `production` (set in FILE)",
         "http.listen: invalid socket address syntax (set in FILE)",
         "http.public_url: must not have a query or a fragment (set in FILE)",
@@ -298,9 +292,7 @@ fn client_secret_is_read_from_its_file() {
         fs::write(file.path(), content).unwrap();
         let text = format!("{KEYCLOAK}\nclient_secret_file = {:?}", file.path());
         load_text(&text, &[]).map(|settings| {
-            let keycloak = settings
-                .only_iam()
-                .and_then(|iam| iam.downcast_ref::<KeycloakSettings>());
+            let keycloak = of_kind::<KeycloakSettings>(&settings.iams[0].adapter);
             let secret = keycloak.expect("Keycloak's").secret().expect("a secret");
             secret.expose_secret().to_owned()
         })

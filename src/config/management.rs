@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-use super::host_name::HostName;
 use super::problems::Problems;
 
 /// The shortest token for production, in bytes: 16 random bytes have 22 characters in base64url.
@@ -18,10 +17,6 @@ const TOKEN_MIN: usize = 22;
 pub struct ManagementSettings {
     /// The address; port 0: any free port.
     pub listen: SocketAddr,
-    /// The names, besides `localhost` and IP addresses, in the `Host` header of requests for
-    /// unauthenticated administration in development. Other routes are served with any name.
-    #[serde(deserialize_with = "super::list::deserialize")]
-    pub allowed_hosts: Vec<HostName>,
     /// The bearer token of operators; `None`: calls that change something are refused.
     #[serde(serialize_with = "iam_adapters::secret_file::serialize_hidden")]
     pub token: Option<SecretString>,
@@ -33,7 +28,6 @@ impl Default for ManagementSettings {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9090)),
-            allowed_hosts: Vec::new(),
             token: None,
             token_file: None,
         }

@@ -57,7 +57,7 @@ pub(super) fn settings(
         });
     }
     if settings.iams.is_empty() {
-        let adapter = registry.default_settings();
+        let adapter = registry.default.clone();
         settings.iams.push(IamSection {
             name: adapter.name().to_owned(),
             replaced: BTreeSet::new(),

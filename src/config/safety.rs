@@ -1,28 +1,10 @@
 //! Refuses settings that are unsafe in production, or unsafe on a network.
 
-use std::net::SocketAddr;
-
 use iam_adapters::files::Exposed;
 
 use super::problems::Problems;
 use super::source::SettingsFile;
 use super::{AuditDestination, Environment, Settings};
-
-impl Settings {
-    /// Whether access tokens are signed with a private key that is published.
-    #[must_use]
-    pub fn uses_published_signing_key(&self) -> bool {
-        self.published_signing_keys().next().is_some()
-    }
-
-    /// The settings that select a published key.
-    fn published_signing_keys(&self) -> impl Iterator<Item = String> {
-        self.iams.iter().filter_map(|iam| {
-            let setting = iam.adapter.public_credentials().signing_key_set_by?;
-            Some(iam.own_key(setting))
-        })
-    }
-}
 
 /// Refuses unsafe settings.
 pub(super) fn check(settings: &Settings, problems: &mut Problems) {
@@ -30,11 +12,6 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) {
     for iam in &settings.iams {
         for problem in iam.adapter.problems(production) {
             problems.add_lines(&iam.own_key(&problem));
-        }
-    }
-    if settings.keys.signing_dir.is_some() {
-        for setting in settings.published_signing_keys() {
-            problems.add(&setting, "cannot be true if keys.signing_dir is set");
         }
     }
     settings.management.check(production, problems);
@@ -89,37 +66,15 @@ fn check_production(settings: &Settings, problems: &mut Problems) {
     }
 }
 
-/// Refuses ephemeral keys and published credentials if a listener is reachable from other machines.
+/// Refuses ephemeral keys if the public listener is reachable from other machines.
 fn check_reach(settings: &Settings, problems: &mut Problems) {
-    let reached = |listen: SocketAddr| !listen.ip().to_canonical().is_loopback();
-    let mut open = Vec::new();
-    if reached(settings.http.listen) {
-        open.push(("http.listen", settings.http.listen));
-    }
-    let iams = settings.iams.iter();
-    let public: Vec<_> = iams
-        .map(|iam| (iam, iam.adapter.public_credentials()))
-        .collect();
-    let open_administration = public.iter().any(|(_, public)| public.open_administration);
-    if reached(settings.management.listen) && open_administration {
-        open.push(("management.listen", settings.management.listen));
-    }
-    let accounts = public.iter().filter_map(|(iam, public)| {
-        let setting = iam.own_key(public.accounts_replaced_by?);
-        Some(format!("{setting} (or another IAM)"))
-    });
-    let keys = settings.keys.made_at_start().map(str::to_owned);
-    let missing: Vec<_> = keys.chain(accounts).collect();
-    if !missing.is_empty() {
-        let mut missing = missing.join(", ");
-        if let Some(setting) = settings.published_signing_keys().next() {
-            missing = format!("{missing}, and remove {setting}, which is public");
-        }
-        for (key, listen) in open {
-            problems.add(
-                key,
-                format!("{listen} can be reached from other machines; for that also set {missing}"),
-            );
-        }
+    let missing: Vec<_> = settings.keys.made_at_start().collect();
+    let listen = settings.http.listen;
+    if !listen.ip().to_canonical().is_loopback() && !missing.is_empty() {
+        let missing = missing.join(", ");
+        problems.add(
+            "http.listen",
+            format!("{listen} can be reached from other machines; for that also set {missing}"),
+        );
     }
 }

@@ -16,9 +16,8 @@ use auth_gateway::telemetry::metrics::Metrics;
 use clap::Args;
 use iam_adapters::clock::SystemClock;
 use iam_adapters::keycloak::KeycloakSettings;
-use iam_adapters::settings::AdapterSettings;
-use mock_iam::MockSettings;
 use mock_iam::wire::ServerSettings;
+use mock_iam::{HostName, MockSettings};
 use secrecy::SecretString;
 use serde::Deserialize;
 use url::{Host, Url};
@@ -50,6 +49,9 @@ pub struct MockIamOptions {
     /// Where to send logout tokens, or `none`; default: the gateway at `http.public_url`
     #[arg(long, value_name = "URL")]
     pub backchannel_logout_url: Option<LogoutTokenReceiver>,
+    /// Host names, in addition to those of the configuration, by which it may be addressed
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = HostName::parse)]
+    pub allowed_hosts: Vec<HostName>,
 }
 
 /// Where the mock sends logout tokens; `None`: it sends none, like a client of Keycloak without a
@@ -117,8 +119,8 @@ fn mock_settings(
     settings: &Settings,
     options: &MockIamOptions,
 ) -> Result<MockIamSettings, UserError> {
-    let of_mock = of_kind::<MockSettings>(settings).cloned();
-    let of_mock = of_mock.unwrap_or_default();
+    let of_mock = crate::of_kind::<MockSettings>(settings);
+    let of_mock = of_mock.map_or_else(MockSettings::default, |(_, mock)| mock.clone());
     let users_file = options.users_file.as_ref().or(of_mock.users_file.as_ref());
     let users = mock_iam::load(users_file.map(PathBuf::as_path))
         .map_err(|invalid| UserError::Request(format!("--users-file: {invalid}")))?;
@@ -137,26 +139,20 @@ fn mock_settings(
         users,
         session_lifetime: of_mock.session_lifetime,
         backchannel_logout_url: receiver,
-        allowed_hosts: settings.management.allowed_hosts.clone(),
+        allowed_hosts: options.allowed_hosts.clone(),
         clock: Arc::new(SystemClock::default()),
         keys: Arc::default(),
     })
 }
 
-/// The settings of the first IAM of this kind.
-fn of_kind<S: AdapterSettings>(settings: &Settings) -> Option<&S> {
-    let mut iams = settings.iams.iter();
-    iams.find_map(|iam| iam.adapter.downcast_ref())
-}
-
 /// Whether the settings have a Keycloak.
 fn has_keycloak(settings: &Settings) -> bool {
-    of_kind::<KeycloakSettings>(settings).is_some()
+    crate::of_kind::<KeycloakSettings>(settings).is_some()
 }
 
 fn server_settings(settings: &Settings) -> Result<ServerSettings, UserError> {
-    Ok(match of_kind::<KeycloakSettings>(settings) {
-        Some(keycloak) => ServerSettings {
+    Ok(match crate::of_kind::<KeycloakSettings>(settings) {
+        Some((_, keycloak)) => ServerSettings {
             url: keycloak.url.clone(),
             realm: keycloak.realm.clone(),
             client_id: keycloak.client_id.clone(),

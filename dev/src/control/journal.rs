@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use actix_web::HttpResponse;
+use auth_gateway::health::Lifecycle;
 use iam_adapters::name::Name as _;
 use iam_adapters::resilient::Operation;
 use mock_iam::journal::{self, Entry, Filter};
 use serde::Serialize;
+use tokio::time::sleep;
 
 use super::request::{Call, Parameters, Query};
 use super::response::{ControlError, no_content, ok, time};
@@ -17,6 +19,9 @@ const LIMIT: usize = 100;
 /// The default and the maximum of `timeout`.
 const TIMEOUT: Duration = Duration::from_secs(5);
 const TIMEOUT_MAX: Duration = Duration::from_secs(60);
+
+/// How often a waiting call looks whether the process shuts down.
+const DRAINING_POLL: Duration = Duration::from_millis(50);
 
 /// Every [`journal::Outcome::name`].
 const OUTCOMES: [&str; 9] = [
@@ -181,10 +186,17 @@ pub(super) async fn wait(call: Call<WaitQuery>) -> HttpResponse {
         (reached, found) = journal.wait(filter, *count, *limit, *timeout) => {
             response(Some(reached), &found)
         }
-        () = call.namespaces.lifecycle().drained() => {
+        () = draining(call.namespaces.lifecycle()) => {
             let found = journal.select(filter, *limit);
             response(Some(found.count >= *count), &found)
         }
+    }
+}
+
+/// Returns when the process refuses new requests.
+async fn draining(lifecycle: &Lifecycle) {
+    while !lifecycle.is_draining() {
+        sleep(DRAINING_POLL).await;
     }
 }
 

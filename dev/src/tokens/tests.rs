@@ -34,8 +34,7 @@ impl Fixture {
         let settings = crate::settings(None, &environment).expect("settings");
         let clock = Arc::new(ManualClock::at(Duration::from_secs(NOW)));
         let parts = Parts::prepare(&settings, clock.clone()).expect("parts");
-        let mock = settings.only_iam().and_then(|iam| iam.downcast_ref());
-        let mock = mock.expect("the mock");
+        let mock = crate::only_mock(&settings).expect("the mock");
         let parts = with_signing_key(mock, parts).expect("a key");
         let gateway = startup::connect(&settings, &parts).gateway;
         Self { gateway, clock }

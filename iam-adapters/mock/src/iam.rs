@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::resilient::{CallLimits, Operation};
-use iam_adapters::settings::{AdapterSettings, PublicCredentials};
+use iam_adapters::settings::AdapterSettings;
 use iam_adapters::{
     Authenticated, Capabilities, ClientAddress, ClientContext, Clock, Credentials, IamAdapter,
     IamError, Introspection, Permissions, SetupError, Subject, UpstreamSession,
@@ -20,6 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use faults::{Answer, Faults};
 use journal::{Journal, Outcome};
+
+use crate::host_name::{self, HostName};
 
 mod directory;
 pub mod faults;
@@ -48,6 +50,10 @@ pub struct MockSettings {
     /// `session_lifetime`: the lifetime of a session (`8h`).
     #[serde(with = "humantime_serde")]
     pub session_lifetime: Duration,
+    /// `allowed_hosts`: the names, besides `localhost` and IP addresses, in the `Host` header of requests
+    /// for its administration.
+    #[serde(deserialize_with = "host_name::list")]
+    pub allowed_hosts: Vec<HostName>,
     /// `fixed_signing_key`: whether the gateway signs with the key that is published in its
     /// repository, so that tests can make tokens themselves.
     pub fixed_signing_key: bool,
@@ -58,6 +64,7 @@ impl Default for MockSettings {
         Self {
             users_file: None,
             session_lifetime: Duration::from_secs(8 * 60 * 60),
+            allowed_hosts: Vec::new(),
             fixed_signing_key: false,
         }
     }
@@ -85,16 +92,6 @@ impl AdapterSettings for MockSettings {
     /// No limit, because tests log one user in many times.
     fn sessions_per_minute(&self) -> u32 {
         0
-    }
-
-    fn public_credentials(&self) -> PublicCredentials {
-        PublicCredentials {
-            accounts_replaced_by: self.users_file.is_none().then_some("iam.mock.users_file"),
-            signing_key_set_by: self
-                .fixed_signing_key
-                .then_some("iam.mock.fixed_signing_key"),
-            open_administration: true,
-        }
     }
 
     /// Each problem begins with its key. Reads the users file.
@@ -186,11 +183,16 @@ impl Mock {
 
     /// The error that a fault causes; none: it is not an error.
     fn error(&self, operation: Operation, answer: Answer) -> Option<IamError> {
-        let deadline = self
-            .limits
-            .and_then(|limits| limits.of(operation))
-            .map(|limit| limit.deadline);
-        pending_call::error(answer, deadline.unwrap_or_default())
+        let limit = self.limits.and_then(|limits| match operation {
+            Operation::Login => Some(limits.login),
+            Operation::Introspection => Some(limits.introspection),
+            Operation::Logout => Some(limits.logout),
+            Operation::Keys => Some(limits.keys),
+            Operation::Probe => Some(limits.probe),
+            Operation::Permissions => None,
+        });
+        let deadline = limit.map(|limit| limit.deadline).unwrap_or_default();
+        pending_call::error(answer, deadline)
     }
 
     /// Performs an operation whose only outcomes are success and error.

@@ -4,6 +4,7 @@
 //! [`ShiftedClock`] is a time that tests set. [`wire`] serves an IAM to another process in Keycloak's
 //! protocol. The program `auth-gateway-dev` runs all of it with a gateway.
 
+mod host_name;
 mod iam;
 pub mod jws;
 mod logout_signer;
@@ -11,6 +12,7 @@ pub mod random;
 mod shifted_clock;
 pub mod wire;
 
+pub use host_name::{HostName, InvalidHostName};
 pub use iam::{
     AccountState, DEMO_USERS, Directory, DirectorySnapshot, Format, Identity, InvalidUser,
     InvalidUsers, LiveSession, Mock, MockSettings, NAME, PendingCall, User, Users, UsersError,

@@ -4,7 +4,7 @@ use iam_adapters::keycloak::KeycloakSettings;
 
 use super::super::load_tests::{load_text, problems};
 use super::*;
-use crate::config::sample::SampleSettings;
+use crate::config::sample::{SampleSettings, of_kind};
 
 /// A section of a Keycloak with this name, and further settings.
 fn keycloak(name: &str, more: &str) -> String {
@@ -32,15 +32,9 @@ fn sections_have_names_of_their_own_and_the_type_selects_the_adapter() {
         ("two", "keycloak"),
     ];
     assert_eq!(iams, expected);
-    let one = settings.iams[0].adapter.downcast_ref::<KeycloakSettings>();
+    let one = of_kind::<KeycloakSettings>(&settings.iams[0].adapter);
     assert_eq!(one.expect("Keycloak's").url.as_str(), "https://one.test/");
-    assert!(
-        settings.iams[1]
-            .adapter
-            .downcast_ref::<SampleSettings>()
-            .is_some()
-    );
-    assert!(settings.only_iam().is_none());
+    assert!(of_kind::<SampleSettings>(&settings.iams[1].adapter).is_some());
 }
 
 #[test]
@@ -326,7 +320,7 @@ fn two_iams_with_one_issuer_are_a_problem_that_names_both() {
 #[test]
 fn no_adapter_has_a_setting_with_the_name_of_a_common_one() {
     use crate::config::known::KnownSettings;
-    for kind in crate::config::sample::registry().kinds() {
+    for kind in crate::config::sample::registry().kinds {
         for field in kind.fields() {
             assert!(
                 !KnownSettings::iam_options().contains(field),

@@ -1,5 +1,6 @@
 //! A kind of IAM for unit tests: it needs no settings, has built-in accounts, and never responds.
 
+use std::any::Any;
 use std::future::pending;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -8,7 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use iam_adapters::jwk::VerificationKeys;
-use iam_adapters::settings::{AdapterSettings, PublicCredentials};
+use iam_adapters::registry::{AdapterKind, IamSettings};
+use iam_adapters::settings::AdapterSettings;
 use iam_adapters::{
     Authenticated, Capabilities, ClientContext, Clock, Credentials, IamAdapter, IamError,
     Introspection, SetupError, UpstreamSession,
@@ -21,7 +23,16 @@ const NAME: &str = "sample";
 
 /// The registry of unit tests. Where a test names no IAM, it gets the sample.
 pub(crate) fn registry() -> Registry {
-    Registry::default().with_default::<SampleSettings>(NAME)
+    let mut registry = Registry::default();
+    registry.kinds.push(AdapterKind::of::<SampleSettings>(NAME));
+    registry.default = IamSettings::new(SampleSettings::default());
+    registry
+}
+
+/// The settings of an adapter, if they are of this type.
+pub(crate) fn of_kind<S: AdapterSettings>(settings: &IamSettings) -> Option<&S> {
+    let settings: &dyn Any = &**settings;
+    settings.downcast_ref()
 }
 
 /// `[iam.sample]`.
@@ -29,7 +40,6 @@ pub(crate) fn registry() -> Registry {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct SampleSettings {
     pub(crate) users_file: Option<PathBuf>,
-    fixed_signing_key: bool,
 }
 
 impl AdapterSettings for SampleSettings {
@@ -52,16 +62,6 @@ impl AdapterSettings for SampleSettings {
 
     fn sessions_per_minute(&self) -> u32 {
         0
-    }
-
-    fn public_credentials(&self) -> PublicCredentials {
-        PublicCredentials {
-            accounts_replaced_by: self.users_file.is_none().then_some("iam.sample.users_file"),
-            signing_key_set_by: self
-                .fixed_signing_key
-                .then_some("iam.sample.fixed_signing_key"),
-            open_administration: true,
-        }
     }
 }
 

@@ -59,12 +59,12 @@ fn refused(answer: &Answer) {
         answer.header("x-request-id").expect("an id")
     );
     let message = body["error_description"].as_str().expect("a description");
-    assert!(message.contains("management.allowed_hosts"), "{message}");
+    assert!(message.contains("iam.mock.allowed_hosts"), "{message}");
 }
 
 #[test]
 fn mock_is_served_under_ip_addresses_localhost_and_allowed_hosts_only() {
-    let gateway = gateway_with(&[("management.allowed_hosts", "Mock.test, mock-2")]);
+    let gateway = gateway_with(&[("iam.mock.allowed_hosts", "Mock.test, mock-2")]);
     let address = gateway.addresses().management;
     for host in REFUSED {
         for (method, path, body, _) in routes() {
@@ -81,7 +81,7 @@ fn mock_is_served_under_ip_addresses_localhost_and_allowed_hosts_only() {
         "mock.test:9090",
         "mock-2",
     ] {
-        let gateway = gateway_with(&[("management.allowed_hosts", "Mock.test, mock-2")]);
+        let gateway = gateway_with(&[("iam.mock.allowed_hosts", "Mock.test, mock-2")]);
         let address = gateway.addresses().management;
         for (method, path, body, status) in routes() {
             let answer = send(address, method, path, &format!("Host: {host}\r\n"), body);

@@ -21,7 +21,7 @@ fn mock_iam_is_served_under_ip_addresses_localhost_its_own_and_allowed_hosts_onl
             ("127.0.0.1:8180", 200),
             ("[::1]", 200),
             ("localhost:8180", 200),
-            // The host of the URL in the settings, and `management.allowed_hosts`.
+            // The host of the URL in the settings, and the option `--allowed-hosts`.
             ("mock-iam:8180", 200),
             ("evil.test:8180", 403),
             ("mock-iam.evil.test", 403),

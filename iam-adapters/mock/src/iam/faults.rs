@@ -9,9 +9,10 @@ use aws_lc_rs::rand;
 use iam_adapters::error::Refusal;
 use iam_adapters::name::Name as _;
 use iam_adapters::resilient::Operation;
-use serde::de::value::{MapAccessDeserializer, StrDeserializer};
-use serde::de::{Deserializer, MapAccess, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Value, json};
+use strum::IntoStaticStr;
 use thiserror::Error;
 
 use super::users::fold;
@@ -216,6 +217,7 @@ fn random_fraction() -> f64 {
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// The operation.
+    #[serde(with = "OperationName")]
     pub operation: Operation,
     /// The user's address; none: every user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -232,6 +234,29 @@ pub struct Rule {
     /// The answer; none: the operation is performed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
+}
+
+/// An operation by its name. A fault is of a call to the IAM.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Operation", rename_all = "snake_case")]
+enum OperationName {
+    Login,
+    Introspection,
+    Logout,
+    Keys,
+    Probe,
+    #[serde(skip)]
+    Permissions,
+}
+
+/// A refusal by its name.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Refusal", rename_all = "snake_case")]
+enum RefusalName {
+    InvalidCredentials,
+    Disabled,
+    Locked,
+    Incomplete,
 }
 
 /// Why a rule is invalid.
@@ -313,8 +338,9 @@ impl Rule {
 
 /// The answer of a fault. Written as its name, or with details as an object with the name as its only
 /// member: `{"throttled": {"retry_after": "3s"}}`, `{"refused": "locked"}`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
+#[serde(remote = "Self", rename_all = "snake_case", deny_unknown_fields)]
+#[strum(serialize_all = "snake_case")]
 pub enum Answer {
     /// The connection is refused.
     Unreachable,
@@ -323,7 +349,11 @@ pub enum Answer {
     /// Too many requests (429).
     Throttled {
         /// Its `Retry-After`.
-        #[serde(with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+        #[serde(
+            with = "humantime_serde",
+            default,
+            skip_serializing_if = "Option::is_none"
+        )]
         retry_after: Option<Duration>,
     },
     /// An internal error (500).
@@ -333,7 +363,7 @@ pub enum Answer {
     /// The gateway's client secret is refused.
     Misconfigured,
     /// The login is refused with any password.
-    Refused(Refusal),
+    Refused(#[serde(with = "RefusalName")] Refusal),
     /// The session is inactive.
     Inactive,
     /// The answer is about another session.
@@ -355,143 +385,47 @@ pub enum Answer {
 impl Answer {
     /// Its name.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unreachable => "unreachable",
-            Self::Timeout => "timeout",
-            Self::Throttled { .. } => "throttled",
-            Self::ServerError => "server_error",
-            Self::Unreadable => "unreadable",
-            Self::Misconfigured => "misconfigured",
-            Self::Refused(_) => "refused",
-            Self::Inactive => "inactive",
-            Self::AnotherSession => "another_session",
-            Self::Reset => "reset",
-            Self::Truncated => "truncated",
-            Self::Html => "html",
-            Self::Redirect => "redirect",
-            Self::HugeBody => "huge_body",
-            Self::SlowBody => "slow_body",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     const fn goes_with(self, operation: Operation) -> bool {
         match self {
             Self::Refused(_) => matches!(operation, Operation::Login),
             Self::Inactive | Self::AnotherSession => matches!(operation, Operation::Introspection),
-            Self::Unreachable
-            | Self::Timeout
-            | Self::Throttled { .. }
-            | Self::ServerError
-            | Self::Unreadable
-            | Self::Misconfigured
-            | Self::Reset
-            | Self::Truncated
-            | Self::Html
-            | Self::Redirect
-            | Self::HugeBody
-            | Self::SlowBody => true,
+            _ => true,
         }
     }
 
     const fn is_wire_only(self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::Reset
-            | Self::Truncated
-            | Self::Html
-            | Self::Redirect
-            | Self::HugeBody
-            | Self::SlowBody => true,
-            Self::Unreachable
-            | Self::Timeout
-            | Self::Throttled { .. }
-            | Self::ServerError
-            | Self::Unreadable
-            | Self::Misconfigured
-            | Self::Refused(_)
-            | Self::Inactive
-            | Self::AnotherSession => false,
-        }
+                | Self::Truncated
+                | Self::Html
+                | Self::Redirect
+                | Self::HugeBody
+                | Self::SlowBody
+        )
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum AnswerName {
-    Unreachable,
-    Timeout,
-    Throttled,
-    ServerError,
-    Unreadable,
-    Misconfigured,
-    Refused,
-    Inactive,
-    AnotherSession,
-    Reset,
-    Truncated,
-    Html,
-    Redirect,
-    HugeBody,
-    SlowBody,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-enum DetailedAnswer {
-    Throttled {
-        #[serde(with = "humantime_serde", default)]
-        retry_after: Option<Duration>,
-    },
-    Refused(Refusal),
-}
-
-impl From<AnswerName> for Answer {
-    fn from(name: AnswerName) -> Self {
-        match name {
-            AnswerName::Unreachable => Self::Unreachable,
-            AnswerName::Timeout => Self::Timeout,
-            AnswerName::Throttled => Self::Throttled { retry_after: None },
-            AnswerName::ServerError => Self::ServerError,
-            AnswerName::Unreadable => Self::Unreadable,
-            AnswerName::Misconfigured => Self::Misconfigured,
-            AnswerName::Refused => Self::Refused(Refusal::InvalidCredentials),
-            AnswerName::Inactive => Self::Inactive,
-            AnswerName::AnotherSession => Self::AnotherSession,
-            AnswerName::Reset => Self::Reset,
-            AnswerName::Truncated => Self::Truncated,
-            AnswerName::Html => Self::Html,
-            AnswerName::Redirect => Self::Redirect,
-            AnswerName::HugeBody => Self::HugeBody,
-            AnswerName::SlowBody => Self::SlowBody,
-        }
+impl Serialize for Answer {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Answer {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct AnswerVisitor;
-
-        impl<'de> Visitor<'de> for AnswerVisitor {
-            type Value = Answer;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the name of an answer, or an object with it as the only member")
-            }
-
-            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Answer, E> {
-                AnswerName::deserialize(StrDeserializer::new(name)).map(Answer::from)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Answer, A::Error> {
-                let detailed = DetailedAnswer::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(match detailed {
-                    DetailedAnswer::Throttled { retry_after } => Answer::Throttled { retry_after },
-                    DetailedAnswer::Refused(reason) => Answer::Refused(reason),
-                })
-            }
+        let mut answer = Value::deserialize(deserializer)?;
+        // The answers with details have defaults for them.
+        match answer.as_str() {
+            Some("throttled") => answer = json!({"throttled": {}}),
+            Some("refused") => answer = json!({"refused": "invalid_credentials"}),
+            _ => {}
         }
-
-        deserializer.deserialize_any(AnswerVisitor)
+        Self::deserialize(answer).map_err(D::Error::custom)
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
 /// The name of a host, without a port: letters, digits, hyphens, underscores and dots, in lower
@@ -16,6 +17,15 @@ pub struct HostName(String);
 pub struct InvalidHostName;
 
 impl HostName {
+    /// Parses a name.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidHostName`].
+    pub fn parse(text: &str) -> Result<Self, InvalidHostName> {
+        text.try_into()
+    }
+
     /// Whether it always resolves to a loopback address (RFC 6761 section 6.3).
     #[must_use]
     pub fn is_local(&self) -> bool {
@@ -47,6 +57,29 @@ impl TryFrom<&str> for HostName {
         }
         Ok(Self(name))
     }
+}
+
+/// Reads a list, or one text with commas, for the environment.
+pub(crate) fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<HostName>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(
+        untagged,
+        expecting = "expected a list of texts, or one text with commas"
+    )]
+    enum List {
+        Items(Vec<String>),
+        Text(String),
+    }
+
+    let items = match List::deserialize(deserializer)? {
+        List::Items(items) => items,
+        List::Text(text) if text.trim().is_empty() => Vec::new(),
+        List::Text(text) => text.split(',').map(|item| item.trim().to_owned()).collect(),
+    };
+    let parse = |item: &String| {
+        HostName::parse(item).map_err(|invalid| D::Error::custom(format!("{item:?}: {invalid}")))
+    };
+    items.iter().map(parse).collect()
 }
 
 impl fmt::Debug for HostName {
