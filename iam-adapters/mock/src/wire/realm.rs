@@ -53,8 +53,10 @@ impl ServerSettings {
     }
 }
 
+type FindRealm = dyn Fn(&str) -> Option<Arc<Realm>> + Send + Sync;
+
 /// Finds the realm with a name.
-pub struct Realms(Box<dyn Fn(&str) -> Option<Arc<Realm>> + Send + Sync>);
+pub struct Realms(Box<FindRealm>);
 
 impl Realms {
     /// Realms that are found by this function.
