@@ -88,21 +88,21 @@ pub fn run(
 ) -> anyhow::Result<Exit> {
     let program = Program {
         registry: crate::registry(),
-        build: crate::build,
+        build: |settings, parts| {
+            safety::check(settings).map_err(UserError::from)?;
+            crate::build(settings, parts)
+        },
         hints,
     };
     match command {
         Command::Gateway(command) => {
-            if let cli::Command::Serve { config } | cli::Command::Check { config, .. } = &command
+            if let cli::Command::Check { config, .. } = &command
                 && let Ok(settings) =
                     config::load(config.path(environment), environment, &program.registry)
                 && let Err(invalid) = safety::check(&settings)
             {
-                if matches!(command, cli::Command::Check { .. }) {
-                    writeln!(out, "{invalid}")?;
-                    return Ok(Exit::Configuration);
-                }
-                return cli::report(Err(UserError::from(invalid).into()), err);
+                writeln!(out, "{invalid}")?;
+                return Ok(Exit::Configuration);
             }
             cli::run(&command, &program, environment, out, err)
         }

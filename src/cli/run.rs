@@ -166,7 +166,7 @@ fn serve(
     });
     match ended {
         // A reader of the log reads standard error too.
-        Err(error) if is_json => {
+        Err(error) if is_json && !error.is::<UserError>() => {
             tracing::error!(error = format!("{error:#}"), "the gateway ends");
             Ok(Exit::Internal)
         }
