@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use auth_gateway_core::Gateway;
-use auth_gateway_core::TokenPolicy;
+use auth_gateway_core::{Gateway, TokenPolicy};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::jwk::VerificationKeys;

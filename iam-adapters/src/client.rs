@@ -2,11 +2,10 @@
 //! of [`ResilientAdapter`](crate::ResilientAdapter), which drops the future.
 
 use std::cell::Cell;
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
+use std::{fmt, io};
 
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{SpanBuilder, SpanKind, SpanRef, Status};

@@ -3,10 +3,9 @@
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
-use std::fmt;
-use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, iter};
 
 use strum::IntoStaticStr;
 use thiserror::Error;

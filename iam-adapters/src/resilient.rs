@@ -8,10 +8,9 @@ mod observation;
 mod retry;
 
 use std::cell::Cell;
-use std::fmt;
-use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, iter};
 
 use async_trait::async_trait;
 use strum::IntoStaticStr;

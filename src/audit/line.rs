@@ -21,8 +21,7 @@ use auth_gateway_core::identifiers::{Identifier, IdentifierKey};
 use auth_gateway_core::name::Name as _;
 use auth_gateway_core::request::RequestContext;
 use auth_gateway_core::results::UpstreamLogoutOutcome;
-use auth_gateway_core::revoked_sessions::NotRevocable;
-use auth_gateway_core::revoked_sessions::RevokedSessions;
+use auth_gateway_core::revoked_sessions::{NotRevocable, RevokedSessions};
 use auth_gateway_core::session_id::SessionId;
 
 /// The version of the lines.

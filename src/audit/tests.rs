@@ -17,13 +17,11 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::line::Decision;
 use super::*;
-use auth_gateway_core::error::Limit;
-use auth_gateway_core::error::{GatewayError, Internal, InvalidSession, NotReady};
+use auth_gateway_core::error::{GatewayError, Internal, InvalidSession, Limit, NotReady};
 use auth_gateway_core::event::LoginEnd;
 use auth_gateway_core::request::{RequestContext, RequestId};
 use auth_gateway_core::results::UpstreamLogoutOutcome as LogoutOutcome;
-use auth_gateway_core::revoked_sessions::NotRevocable;
-use auth_gateway_core::revoked_sessions::RevokedSessions;
+use auth_gateway_core::revoked_sessions::{NotRevocable, RevokedSessions};
 use auth_gateway_core::session_id::SessionId;
 use auth_gateway_core::{EndedByIam, LoggedOut, NewSession};
 

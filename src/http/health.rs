@@ -1,7 +1,6 @@
 //! Liveness, readiness and metrics, on the management listener.
 
-use actix_web::http::StatusCode;
-use actix_web::http::header;
+use actix_web::http::{StatusCode, header};
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
 use iam_adapters::{Moment, PermissionAge, SessionLocation};

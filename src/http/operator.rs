@@ -21,8 +21,7 @@ use super::body::{self, Presence, RequestBody, no_store};
 use super::middleware::request_context;
 use super::problem::{InvalidRequest, Problem};
 use auth_gateway_core::event::Event;
-use auth_gateway_core::revoked_sessions::NotRevocable;
-use auth_gateway_core::revoked_sessions::RevokedSessions;
+use auth_gateway_core::revoked_sessions::{NotRevocable, RevokedSessions};
 use auth_gateway_core::session_id::SessionId;
 use auth_gateway_core::session_revoker::Propagation;
 

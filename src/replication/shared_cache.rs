@@ -19,10 +19,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::redis::Primary;
-use auth_gateway_core::introspection_cache::shared::ENTRY_BYTES_MAX;
-use auth_gateway_core::introspection_cache::shared::Found;
-use auth_gateway_core::introspection_cache::shared::SharedCache;
-use auth_gateway_core::introspection_cache::shared::Stored;
+use auth_gateway_core::introspection_cache::shared::{ENTRY_BYTES_MAX, Found, SharedCache, Stored};
 use auth_gateway_core::name::Name as _;
 use auth_gateway_core::results::LookUp;
 use auth_gateway_core::revocations::Name;

@@ -19,8 +19,7 @@ use crate::health::Lifecycle;
 use crate::replication::Redis;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::{Collector, SpanExporter, Traces};
-use auth_gateway_core::Keys;
-use auth_gateway_core::Random;
+use auth_gateway_core::{Keys, Random};
 use auth_gateway_server::{ConnectionTimeouts, PassedSockets};
 
 /// 2026-11-01T00:00:00Z, before this program was written. A machine with an earlier time has a wrong

@@ -5,11 +5,10 @@ use std::time::Duration;
 use test_support::gateway::TestGateway;
 
 use crate::fixture::{AT_ONCE, ReplicaFixture, log_out, refuses, serves, works_without_redis};
-use crate::keys;
-use crate::login_limits;
 use crate::metrics::{has_received, has_sent_all};
 use crate::server::{STREAM, Server};
 use crate::shared_cache::{look_ups, stored_session};
+use crate::{keys, login_limits};
 
 const REFUSED: [&str; 1] = ["revocations_refused"];
 

@@ -1,10 +1,9 @@
 //! What happens in the gateway, as values that borrow from the operation. The subscribers are the
 //! metrics, the audit log, readiness and the log of requests. Nothing else tells them.
 
-use std::fmt;
-use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, mem};
 
 use iam_adapters::resilient::{Circuit, Observer, Operation};
 use iam_adapters::{ClientAddress, IamError};
@@ -14,12 +13,8 @@ use super::error::GatewayError;
 use super::identifiers::Identifier;
 use super::request::RequestContext;
 use super::{EndedByIam, LoggedOut};
-use crate::results::LookUp;
-use crate::results::NewSession;
-use crate::results::Source;
-use crate::results::UpstreamLogoutOutcome;
-use crate::revoked_sessions::NotRevocable;
-use crate::revoked_sessions::RevokedSessions;
+use crate::results::{LookUp, NewSession, Source, UpstreamLogoutOutcome};
+use crate::revoked_sessions::{NotRevocable, RevokedSessions};
 use crate::session_id::SessionId;
 
 /// What happened. The name of an IAM is that in the configuration.

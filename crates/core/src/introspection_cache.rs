@@ -13,9 +13,6 @@
 
 pub mod shared;
 
-use crate::name::Name as _;
-use crate::results::LookUp;
-use crate::results::Source;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -35,7 +32,9 @@ use super::event::{Event, Subscribers};
 use super::gateway_keys::Keys;
 use super::revocations::{Name, Revocation, Revocations};
 use super::single_flight::{Admission, SingleFlight};
+use crate::name::Name as _;
 use crate::random::Random;
+use crate::results::{LookUp, Source};
 use shared::{SealedSharedCache, SharedCache};
 
 type Digest = [u8; SHA256_OUTPUT_LEN];

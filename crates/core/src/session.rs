@@ -23,8 +23,7 @@ use super::revocations::{Cause, Name, Revocation, RevocationKey, Revocations, Se
 use super::timeline::Timeline;
 use crate::base64url::BASE64;
 use crate::random::Random;
-use crate::sealed_session::FORMAT;
-use crate::sealed_session::SealedSession;
+use crate::sealed_session::{FORMAT, SealedSession};
 use crate::session_id::SessionId;
 
 impl fmt::Debug for SealedSession<'_> {

@@ -16,8 +16,7 @@ use super::iams::{Iam, Iams};
 use super::keys::overlap;
 use super::revocations::{Kind, Learned, Revocation, RevocationKey, Revocations};
 use super::timeline::Timeline;
-use crate::revoked_sessions::NotRevocable;
-use crate::revoked_sessions::RevokedSessions;
+use crate::revoked_sessions::{NotRevocable, RevokedSessions};
 
 /// Ready when the other replicas have the revocation, or when waiting longer would delay a client
 /// too much. A caller that need not wait drops it: the revocation is sent all the same.

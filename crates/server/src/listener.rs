@@ -1,10 +1,9 @@
 //! One listener: a port, an application, and the limits of every connection.
 
-use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use actix_http::body::MessageBody;
 use actix_http::error::DispatchError;

@@ -22,8 +22,9 @@ use serde_json::Value;
 use url::form_urlencoded;
 
 use super::response::ControlError;
-use crate::NAMESPACE;
-use crate::{InvalidNamespaceName, Namespace, NamespaceName, Namespaces, TooManyNamespaces};
+use crate::{
+    InvalidNamespaceName, NAMESPACE, Namespace, NamespaceName, Namespaces, TooManyNamespaces,
+};
 
 /// A control call that has been read and validated.
 pub(super) struct Call<Q = (), B = ()> {

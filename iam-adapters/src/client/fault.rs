@@ -2,8 +2,7 @@
 //! contain neither the URL nor text of the server, such as the names in a certificate.
 
 use std::error::Error as StdError;
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 use rustls::{CertificateError, Error as TlsError};
 use thiserror::Error;

@@ -8,8 +8,7 @@ use strum::VariantArray as _;
 use super::iam::IamMetrics;
 use super::{IamLabels, Metrics, ReplicaMetrics};
 use auth_gateway_core::EndedByIam;
-use auth_gateway_core::error::GatewayError;
-use auth_gateway_core::error::Limit;
+use auth_gateway_core::error::{GatewayError, Limit};
 use auth_gateway_core::event::{Event, LoginEnd, Subscriber};
 use auth_gateway_core::name::Name as _;
 

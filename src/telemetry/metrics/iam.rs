@@ -13,8 +13,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::{BUCKETS, IamLabels, each};
 use auth_gateway_core::name::Name as _;
-use auth_gateway_core::results::Source;
-use auth_gateway_core::results::UpstreamLogoutOutcome;
+use auth_gateway_core::results::{Source, UpstreamLogoutOutcome};
 
 /// The outcomes of a call to the IAM.
 const OUTCOMES: [&str; 10] = [

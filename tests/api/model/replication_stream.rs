@@ -8,9 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use auth_gateway_core::Gateway;
-use auth_gateway_core::introspection_cache::shared::Found;
-use auth_gateway_core::introspection_cache::shared::SharedCache;
-use auth_gateway_core::introspection_cache::shared::Stored;
+use auth_gateway_core::introspection_cache::shared::{Found, SharedCache, Stored};
 use auth_gateway_core::results::LookUp;
 use auth_gateway_core::revocations::{Name, Revocation};
 use auth_gateway_core::session_revoker::{Delivered, Replicas};

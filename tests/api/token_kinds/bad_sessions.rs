@@ -1,8 +1,7 @@
 //! Every kind of invalid session, made with the real sealing key.
 
 use auth_gateway_core::keys::{KeySet, SealingKey};
-use auth_gateway_core::sealed_session::FORMAT;
-use auth_gateway_core::sealed_session::SealedSession;
+use auth_gateway_core::sealed_session::{FORMAT, SealedSession};
 use auth_gateway_core::session::seal;
 use aws_lc_rs::rand::SystemRandom;
 use iam_adapters::Clock as _;

@@ -3,11 +3,8 @@
 #![no_main]
 
 use auth_gateway_core::keys::{KeySet, SealingKey};
-use auth_gateway_core::sealed_session::FORMAT;
-use auth_gateway_core::sealed_session::SealedSession;
-use auth_gateway_core::session::TOKEN_BYTES_MAX;
-use auth_gateway_core::session::open;
-use auth_gateway_core::session::seal;
+use auth_gateway_core::sealed_session::{FORMAT, SealedSession};
+use auth_gateway_core::session::{TOKEN_BYTES_MAX, open, seal};
 use auth_gateway_fuzz::NOW;
 use aws_lc_rs::rand::SystemRandom;
 use base64::Engine as _;

@@ -6,8 +6,7 @@ use iam_adapters::{ClientAddress, Credentials, IamError, Refusal};
 
 use super::counts::{Counts, Quota, Row, Settlement};
 use super::{LoginChange, LoginRateLimiter, Rate, SESSIONS, too_many};
-use crate::error::GatewayError;
-use crate::error::Limit;
+use crate::error::{GatewayError, Limit};
 use crate::event::Event;
 use crate::identifiers::Identifier;
 

@@ -6,8 +6,7 @@ use aws_lc_rs::rand::SystemRandom;
 use super::super::keys::CLOCK_SKEW;
 use super::super::timeline::DIFFERENCE_MAX;
 use super::*;
-use crate::sealed_session::FORMAT;
-use crate::sealed_session::SealedSession;
+use crate::sealed_session::{FORMAT, SealedSession};
 use crate::session_id::SessionId;
 
 const DAY: Duration = Duration::from_secs(86_400);

@@ -10,8 +10,7 @@ use secrecy::ExposeSecret as _;
 
 use super::scripted_iam::{Reply, ScriptedIam};
 use super::test_gateway::{LIVENESS, START, TestGateway, policy};
-use crate::error::Limit;
-use crate::error::{GatewayError, Internal};
+use crate::error::{GatewayError, Internal, Limit};
 use crate::request::{RequestContext, RequestId};
 use crate::results::Source;
 

@@ -11,12 +11,9 @@ use super::replicas::{RecordingReplicas, measure};
 use super::test_gateway::{LIVENESS, START, Session, TestGateway, active};
 use crate::error::{GatewayError, InvalidSession};
 use crate::revocations::Revocation;
-use crate::revoked_sessions::NotRevocable;
-use crate::revoked_sessions::RevokedSessions;
+use crate::revoked_sessions::{NotRevocable, RevokedSessions};
 use crate::session_id::SessionId;
-use crate::session_revoker::Delivered;
-use crate::session_revoker::Propagation;
-use crate::session_revoker::Replicas;
+use crate::session_revoker::{Delivered, Propagation, Replicas};
 
 const REVOKED: GatewayError = GatewayError::InvalidSession(InvalidSession::Revoked);
 const ENDED: GatewayError = GatewayError::InvalidSession(InvalidSession::Ended);

@@ -9,14 +9,11 @@ use serde::Serialize;
 use test_support::LogoutSigner;
 use zeroize::Zeroizing;
 
-use crate::AccessToken;
-use crate::Keys;
-use crate::NewSession;
 use crate::keys::{KeyFile, SealingKey, SigningKey};
-use crate::sealed_session::FORMAT;
-use crate::sealed_session::SealedSession;
+use crate::sealed_session::{FORMAT, SealedSession};
 use crate::session_id::SessionId;
 use crate::upstream_logouts::UpstreamLogout;
+use crate::{AccessToken, Keys, NewSession};
 
 /// Does not compile if the type implements the trait, because then `name` is ambiguous.
 macro_rules! never {

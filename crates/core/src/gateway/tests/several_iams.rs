@@ -12,13 +12,11 @@ use test_support::LogoutSigner;
 use super::scripted_iam::{CLIENT, ScriptedIam};
 use super::test_gateway::{LIVENESS, START, Session, TestGateway, claims, policy};
 use crate::EndedByIam;
-use crate::error::Limit;
-use crate::error::{GatewayError, InvalidSession};
+use crate::error::{GatewayError, InvalidSession, Limit};
 use crate::iams::{IamParts, IamPolicy};
 use crate::request::RequestContext;
 use crate::results::Source;
-use crate::revoked_sessions::NotRevocable;
-use crate::revoked_sessions::RevokedSessions;
+use crate::revoked_sessions::{NotRevocable, RevokedSessions};
 use crate::session_revoker::Propagation;
 
 const ENDED: GatewayError = GatewayError::InvalidSession(InvalidSession::Ended);

@@ -19,14 +19,11 @@ use super::test_gateway::{
 use crate::Keys;
 use crate::error::InvalidSession;
 use crate::identifiers::IdentifierKey;
-use crate::introspection_cache::shared::CLOCK_DIFFERENCE;
-use crate::introspection_cache::shared::ENTRY_BYTES_MAX;
-use crate::introspection_cache::shared::Found;
-use crate::introspection_cache::shared::SharedCache;
-use crate::introspection_cache::shared::Stored;
+use crate::introspection_cache::shared::{
+    CLOCK_DIFFERENCE, ENTRY_BYTES_MAX, Found, SharedCache, Stored,
+};
 use crate::keys::{Algorithm, KeyFile, KeyPurpose, KeySet, SealingKey, generate};
-use crate::results::LookUp;
-use crate::results::Source;
+use crate::results::{LookUp, Source};
 use crate::revocations::Name;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -10,18 +10,15 @@ use super::shared_cache::{MemoryCache, replicas};
 use super::test_gateway::{LIVENESS, Session, TestGateway, policy};
 use crate::error::InvalidSession;
 use crate::introspection_cache::Fingerprint;
-use crate::introspection_cache::shared::CacheSealingKey;
-use crate::introspection_cache::shared::ENTRY_BYTES_MAX;
-use crate::introspection_cache::shared::EntryContent;
-use crate::introspection_cache::shared::SALT_LEN;
 use crate::introspection_cache::shared::SharedCache as _;
 use crate::introspection_cache::shared::seal;
+use crate::introspection_cache::shared::{
+    CacheSealingKey, ENTRY_BYTES_MAX, EntryContent, SALT_LEN,
+};
 use crate::keys::{DerivationKey, Key as _};
-use crate::results::LookUp;
-use crate::results::Source;
+use crate::results::{LookUp, Source};
 use crate::revocations::RevocationKey;
-use crate::sealed_session::FORMAT;
-use crate::sealed_session::SealedSession;
+use crate::sealed_session::{FORMAT, SealedSession};
 use crate::session;
 use crate::session_id::SessionId;
 

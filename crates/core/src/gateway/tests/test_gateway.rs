@@ -8,8 +8,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::resilient::Operation;
-use iam_adapters::{Clock as _, Credentials, IamAdapter, Permission, Scope};
-use iam_adapters::{Introspection, Permissions, Subject};
+use iam_adapters::{
+    Clock as _, Credentials, IamAdapter, Introspection, Permission, Permissions, Scope, Subject,
+};
 use jiff::Timestamp;
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
@@ -17,8 +18,6 @@ use tokio::task::JoinHandle;
 
 use super::recorded::Recorded;
 use super::scripted_iam::{Call, HeldCalls, Reply, ScriptedIam};
-use auth_gateway_core::Keys;
-use auth_gateway_core::TokenPolicy;
 use auth_gateway_core::error::GatewayError;
 use auth_gateway_core::iams::{Iam, IamParts, IamPolicy};
 use auth_gateway_core::introspection_cache::Freshness;
@@ -26,7 +25,7 @@ use auth_gateway_core::keys::{KeySet, SealingKey};
 use auth_gateway_core::login_limiter::{Bound, Limits, SlowRate};
 use auth_gateway_core::request::RequestContext;
 use auth_gateway_core::revocations::Revocations;
-use auth_gateway_core::{Exchanged, Gateway, GatewayParts, Policy};
+use auth_gateway_core::{Exchanged, Gateway, GatewayParts, Keys, Policy, TokenPolicy};
 
 /// The initial time of the clock, in seconds since 1970.
 pub(crate) const START: u64 = 1_800_000_000;
