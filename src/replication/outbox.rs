@@ -195,13 +195,15 @@ impl<T: Copy + Eq + Hash + Send + Sync + 'static> Outbox<T> {
         missing.len()
     }
 
-    /// Waits until an item is sent, for at most [`DELIVERY_DEADLINE`] and while Redis is responsive.
-    fn delivered(&self, item: T) -> Delivered {
+    /// Waits until an item is sent, for at most [`DELIVERY_DEADLINE`] and while Redis is responsive. An item that is
+    /// `new` in the queue may have been sent since, and its command has a span all the same.
+    fn delivered(&self, item: T, is_new: bool) -> Delivered {
+        let is_responsive = self.0.is_responsive.load(Ordering::Acquire);
         let inner = Arc::clone(&self.0);
         let is_awaited = move || {
             inner.is_responsive.load(Ordering::Acquire) && inner.state().unsent.contains(&item)
         };
-        if !is_awaited() {
+        if !(is_new && is_responsive || is_awaited()) {
             return Box::pin(std::future::ready(()));
         }
         let inner = Arc::clone(&self.0);
@@ -292,7 +294,7 @@ impl Replicas for Outbox<RevocationIndex> {
         if is_unshared {
             self.push(revocation.index());
         }
-        self.delivered(revocation.index())
+        self.delivered(revocation.index(), is_unshared)
     }
 
     fn is_pending(&self, revocation: &Revocation) -> bool {
