@@ -16,7 +16,6 @@ mod iam;
 mod keys;
 mod known;
 mod layers;
-mod list;
 mod log;
 mod login_limits;
 mod management;

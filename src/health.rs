@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use iam_adapters::name::Name;
 use iam_adapters::resilient::{Circuit, Operation};
 use iam_adapters::{Clock, IamError, Misconfiguration, Moment};
 use strum::IntoStaticStr;
 
 use auth_gateway_core::event::{Event, Subscriber};
-use auth_gateway_core::name::Name;
 use auth_gateway_core::results::Source;
 
 pub use certificate::Validity;

@@ -10,6 +10,7 @@ pub mod files;
 pub mod json;
 pub mod jwk;
 pub mod keycloak;
+pub mod list;
 pub mod logout_token;
 pub mod name;
 pub mod oauth2;

@@ -9,17 +9,17 @@ use std::sync::Arc;
 use std::thread;
 
 use iam_adapters::logout_token::Ended;
+use iam_adapters::name::Name as _;
 use iam_adapters::{ClientAddress, Moment};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::telemetry::json_lines::write_escaped;
-use auth_gateway_core::LoggedOut;
 use auth_gateway_core::error::{GatewayError, InvalidSession, NotReady};
 use auth_gateway_core::event::{Event, LoginEnd};
 use auth_gateway_core::identifiers::{Identifier, IdentifierKey};
-use auth_gateway_core::name::Name as _;
 use auth_gateway_core::request::RequestContext;
+use auth_gateway_core::results::LoggedOut;
 use auth_gateway_core::results::UpstreamLogoutOutcome;
 use auth_gateway_core::revoked_sessions::{NotRevocable, RevokedSessions};
 use auth_gateway_core::session_id::SessionId;

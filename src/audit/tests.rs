@@ -21,9 +21,9 @@ use auth_gateway_core::error::{GatewayError, Internal, InvalidSession, Limit, No
 use auth_gateway_core::event::LoginEnd;
 use auth_gateway_core::request::{RequestContext, RequestId};
 use auth_gateway_core::results::UpstreamLogoutOutcome as LogoutOutcome;
+use auth_gateway_core::results::{EndedByIam, LoggedOut, NewSession};
 use auth_gateway_core::revoked_sessions::{NotRevocable, RevokedSessions};
 use auth_gateway_core::session_id::SessionId;
-use auth_gateway_core::{EndedByIam, LoggedOut, NewSession};
 
 const DOCUMENTATION: &str = include_str!("../../docs/audit.md");
 

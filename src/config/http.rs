@@ -33,7 +33,7 @@ section! {
         /// `[http.tls]`.
         pub tls: TlsSettings = TlsSettings::default();
         /// The proxies whose `X-Forwarded-For` header is used.
-        #[serde(deserialize_with = "super::list::deserialize")]
+        #[serde(deserialize_with = "iam_adapters::list::deserialize")]
         pub trusted_proxies: Vec<TrustedProxy> = Vec::new();
         /// Whether the response to a fault of the IAM is 502, 503 or 504 in place of 500.
         pub precise_backend_status: bool = false;

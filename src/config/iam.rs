@@ -11,7 +11,7 @@ use super::login_limits::LOGINS;
 use super::permissions::PermissionSourceKind;
 use super::problems::Problems;
 use super::section::section;
-use super::{SessionSettings, Settings, UpstreamSettings, list};
+use super::{SessionSettings, Settings, UpstreamSettings};
 use auth_gateway_core::iams::IamPolicy;
 use auth_gateway_core::introspection_cache::Freshness;
 
@@ -25,7 +25,7 @@ section! {
         /// The adapter; `None`: the one with the name of the section.
         pub r#type: Option<String> = None;
         /// Logins with an address of one of these domains go to this IAM.
-        #[serde(deserialize_with = "list::deserialize")]
+        #[serde(deserialize_with = "iam_adapters::list::deserialize")]
         pub domains: Vec<String> = Vec::new();
         /// Logins with an address of a domain that no IAM has go to this IAM.
         pub default: bool = false;
@@ -44,7 +44,7 @@ section! {
 fn allowed_scopes<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Vec<String>>, D::Error> {
-    list::deserialize(deserializer).map(Some)
+    iam_adapters::list::deserialize(deserializer).map(Some)
 }
 
 /// A section `[iam.<name>]`.

@@ -62,7 +62,7 @@ const fn catch_up_deadline() -> Duration {
 #[derive(Debug, Clone, Deserialize, Serialize)]
 pub struct SentinelSettings {
     /// `host` or `host:port` of each Sentinel. They are asked in this order.
-    #[serde(deserialize_with = "super::list::deserialize")]
+    #[serde(deserialize_with = "iam_adapters::list::deserialize")]
     pub addresses: Vec<SentinelAddress>,
     /// The name of the primary at the Sentinels.
     pub master: String,

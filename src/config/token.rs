@@ -19,7 +19,7 @@ section! {
         #[serde(with = "humantime_serde")]
         pub lifetime: Duration = Duration::from_secs(3600), in Duration::from_secs(1)..=LIFETIME_MAX;
         /// The claim `aud`. Never empty after [`load`](super::load).
-        #[serde(deserialize_with = "super::list::deserialize")]
+        #[serde(deserialize_with = "iam_adapters::list::deserialize")]
         pub audience: Vec<String> = Vec::new();
         /// The claim `client_id`.
         pub client_id: String = "auth-gateway".to_owned();

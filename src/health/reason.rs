@@ -1,11 +1,11 @@
 //! Why a replica is degraded or not ready.
 
+use iam_adapters::name::Name as _;
 use iam_adapters::{IamError, Misconfiguration};
 use serde::{Serialize, Serializer};
 use strum::{Display, IntoStaticStr, VariantArray};
 
 use auth_gateway_core::KeyWarning;
-use auth_gateway_core::name::Name as _;
 
 /// By how many seconds two clocks may differ. Verifiers of tokens often allow for as much.
 const CLOCK_TOLERANCE: f64 = 30.0;

@@ -3,13 +3,13 @@
 use actix_web::http::{StatusCode, header};
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
+use iam_adapters::name::Name as _;
 use iam_adapters::{Moment, PermissionAge, SessionLocation};
 use serde_json::json;
 
 use crate::health::{LastResult, Readiness, Reason, ReasonCode, Report};
 use auth_gateway_core::iams::Iam;
 use auth_gateway_core::keys::Key as _;
-use auth_gateway_core::name::Name as _;
 use auth_gateway_core::upstream_logouts::OverdueLogouts;
 
 use super::AppState;

@@ -18,6 +18,7 @@ use actix_web::{Error, HttpMessage, HttpRequest, HttpResponse, ResponseError};
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
 use iam_adapters::ClientAddress;
+use iam_adapters::name::Name;
 use ipnet::IpNet;
 use opentelemetry::Context;
 use opentelemetry::trace::{FutureExt as _, TraceContextExt as _};
@@ -25,7 +26,6 @@ use tracing::{Instrument as _, Span, field};
 
 use crate::telemetry::metrics::{Outcome, Route};
 use auth_gateway_core::event::{Event, LoginEnd, Subscriber};
-use auth_gateway_core::name::Name;
 use auth_gateway_core::request::{RequestContext, RequestId};
 use auth_gateway_server::{Hooks, Refusal, ShedReason};
 

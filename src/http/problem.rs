@@ -15,12 +15,12 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::{HttpResponse, ResponseError};
 use iam_adapters::InvalidScope;
+use iam_adapters::name::Name as _;
 use serde::Serialize;
 
 use crate::audit::Unwritable;
 use crate::telemetry::metrics::Outcome;
 use auth_gateway_core::error::GatewayError;
-use auth_gateway_core::name::Name as _;
 use auth_gateway_core::request::RequestId;
 
 use super::body::no_store;

@@ -9,6 +9,7 @@ use actix_web::http::header;
 use actix_web::web::Data;
 use humantime_serde::re::humantime::format_duration;
 use iam_adapters::Moment;
+use iam_adapters::name::Name as _;
 
 use super::AppState;
 use super::auth::timestamp;
@@ -16,7 +17,6 @@ use super::health::report;
 use super::well_known::jwks_uri;
 use crate::health::{Readiness, Report};
 use auth_gateway_core::keys::{Key, KeyStore, age_seconds};
-use auth_gateway_core::name::Name as _;
 
 /// Nothing is loaded or executed, whatever the page contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \

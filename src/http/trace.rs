@@ -3,11 +3,11 @@
 
 use actix_web::HttpRequest;
 use actix_web::http::{Method, StatusCode};
+use iam_adapters::name::Name as _;
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{SpanBuilder, SpanKind, SpanRef, Status};
 
 use crate::telemetry::metrics::{Outcome, Route};
-use auth_gateway_core::name::Name as _;
 
 /// The span of a request that begins.
 pub(super) fn server_span(request: &HttpRequest, route: Route) -> SpanBuilder {

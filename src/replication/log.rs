@@ -5,6 +5,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use iam_adapters::name::Name as _;
 use tokio::time::{Instant, sleep};
 
 use super::outbox::Outbox;
@@ -13,7 +14,6 @@ use super::{Never, RedisFault};
 use auth_gateway_core::Random;
 use auth_gateway_core::entry_key::KEY_ID_LEN;
 use auth_gateway_core::event::{EntryOutcome, Event, Ignored, Subscribers};
-use auth_gateway_core::name::Name as _;
 
 /// The first and the longest pause before a reconnect.
 const PAUSE_MIN: Duration = Duration::from_millis(100);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use iam_adapters::name::Name as _;
 use iam_adapters::{Clock, Replaceable, clock};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
@@ -21,7 +22,6 @@ use super::format::{self, FIELD};
 use super::login_entry;
 use auth_gateway_core::Keys;
 use auth_gateway_core::event::Replicated;
-use auth_gateway_core::name::Name as _;
 
 /// The deadline of a new connection, including TLS and authentication.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(1);

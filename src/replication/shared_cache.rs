@@ -9,6 +9,7 @@ use arc_swap::ArcSwapOption;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::Clock;
+use iam_adapters::name::Name as _;
 use iam_adapters::resilient::{Circuit, CircuitBreaker};
 use iam_adapters::trace::{self, ChildSpan};
 use opentelemetry::KeyValue;
@@ -20,7 +21,6 @@ use tokio::time::timeout;
 
 use super::redis::Primary;
 use auth_gateway_core::introspection_cache::shared::{ENTRY_BYTES_MAX, Found, SharedCache, Stored};
-use auth_gateway_core::name::Name as _;
 use auth_gateway_core::results::LookUp;
 use auth_gateway_core::revocations::Name;
 

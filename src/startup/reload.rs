@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use iam_adapters::name::Name as _;
 use iam_adapters::permission_source::PermissionSource;
 use iam_adapters::{Clock, IamAdapter, Moment, Replaceable};
 use secrecy::SecretString;
@@ -22,7 +23,6 @@ use crate::telemetry::traces::SpanExporter;
 use auth_gateway_core::Gateway;
 use auth_gateway_core::event::Event;
 use auth_gateway_core::keys::Reloaded;
-use auth_gateway_core::name::Name as _;
 
 /// What is read again, and the parts of the running service that are replaced then.
 pub(super) struct FilePoller {

@@ -16,6 +16,7 @@ use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use iam_adapters::Moment;
+use iam_adapters::name::Name as _;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -26,7 +27,6 @@ use strum::{IntoStaticStr, VariantArray};
 
 use auth_gateway_core::Keys;
 use auth_gateway_core::introspection_cache::CacheUsage;
-use auth_gateway_core::name::Name as _;
 use auth_gateway_core::session_revoker::SessionRevoker;
 
 pub use audit::AuditMetrics;

@@ -12,8 +12,7 @@ use strum::IntoStaticStr;
 use super::error::GatewayError;
 use super::identifiers::Identifier;
 use super::request::RequestContext;
-use super::{EndedByIam, LoggedOut};
-use crate::results::{LookUp, NewSession, Source, UpstreamLogoutOutcome};
+use crate::results::{EndedByIam, LoggedOut, LookUp, NewSession, Source, UpstreamLogoutOutcome};
 use crate::revoked_sessions::{NotRevocable, RevokedSessions};
 use crate::session_id::SessionId;
 

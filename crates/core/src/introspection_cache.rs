@@ -19,6 +19,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN, digest};
+use iam_adapters::name::Name as _;
 use iam_adapters::trace::ChildSpan;
 use iam_adapters::{
     Clock, IamAdapter, IamError, Introspection, Moment, Permissions, UpstreamSession,
@@ -32,7 +33,6 @@ use super::event::{Event, Subscribers};
 use super::gateway_keys::Keys;
 use super::revocations::{Name, Revocation, Revocations};
 use super::single_flight::{Admission, SingleFlight};
-use crate::name::Name as _;
 use crate::random::Random;
 use crate::results::{LookUp, Source};
 use shared::{SealedSharedCache, SharedCache};

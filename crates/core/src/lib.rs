@@ -31,9 +31,7 @@ pub mod upstream_logouts;
 pub use access_token::{AccessToken, Exchanged, TokenPolicy};
 pub use gateway::{Gateway, GatewayParts, Policy};
 pub use gateway_keys::{KeyWarning, Keys};
-pub use iam_adapters::name;
 pub use random::Random;
-pub use results::{EndedByIam, LoggedOut, NewSession};
 
 // The fixtures of the unit tests are also modules of tests in other crates.
 #[cfg(test)]

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use iam_adapters::{ClientAddress, Moment};
 
-use super::EndedByIam;
 use super::error::GatewayError;
 use super::identifiers::IdentifierKey;
+use super::results::EndedByIam;
 
 /// How many invalid tokens a sender may send in one [`WINDOW`]. A misconfigured IAM sends one for
 /// each logout.

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 use thiserror::Error;
 
 /// The name of a host, without a port: letters, digits, hyphens, underscores and dots, in lower
@@ -57,29 +56,6 @@ impl TryFrom<&str> for HostName {
         }
         Ok(Self(name))
     }
-}
-
-/// Reads a list, or one text with commas, for the environment.
-pub(crate) fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<HostName>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(
-        untagged,
-        expecting = "expected a list of texts, or one text with commas"
-    )]
-    enum List {
-        Items(Vec<String>),
-        Text(String),
-    }
-
-    let items = match List::deserialize(deserializer)? {
-        List::Items(items) => items,
-        List::Text(text) if text.trim().is_empty() => Vec::new(),
-        List::Text(text) => text.split(',').map(|item| item.trim().to_owned()).collect(),
-    };
-    let parse = |item: &String| {
-        HostName::parse(item).map_err(|invalid| D::Error::custom(format!("{item:?}: {invalid}")))
-    };
-    items.iter().map(parse).collect()
 }
 
 impl fmt::Debug for HostName {

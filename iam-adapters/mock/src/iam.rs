@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use faults::{Answer, Faults};
 use journal::{Journal, Outcome};
 
-use crate::host_name::{self, HostName};
+use crate::host_name::HostName;
 
 mod directory;
 pub mod faults;
@@ -52,7 +52,7 @@ pub struct MockSettings {
     pub session_lifetime: Duration,
     /// `allowed_hosts`: the names, besides `localhost` and IP addresses, in the `Host` header of requests
     /// for its administration.
-    #[serde(deserialize_with = "host_name::list")]
+    #[serde(deserialize_with = "iam_adapters::list::deserialize")]
     pub allowed_hosts: Vec<HostName>,
     /// `fixed_signing_key`: whether the gateway signs with the key that is published in its
     /// repository, so that tests can make tokens themselves.

@@ -1,16 +1,16 @@
 //! Counts the events of a gateway.
 
 use iam_adapters::logout_token::{Ended, InvalidLogoutToken};
+use iam_adapters::name::Name as _;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use strum::VariantArray as _;
 
 use super::iam::IamMetrics;
 use super::{IamLabels, Metrics, ReplicaMetrics};
-use auth_gateway_core::EndedByIam;
 use auth_gateway_core::error::{GatewayError, Limit};
 use auth_gateway_core::event::{Event, LoginEnd, Subscriber};
-use auth_gateway_core::name::Name as _;
+use auth_gateway_core::results::EndedByIam;
 
 /// Counts the events of one gateway. Events that are attributed to no IAM have an empty name of the IAM.
 #[derive(Debug)]

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use iam_adapters::IamError;
+use iam_adapters::name::Name as _;
 use iam_adapters::resilient::{Circuit, Operation};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -12,7 +13,6 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::{BUCKETS, IamLabels, each};
-use auth_gateway_core::name::Name as _;
 use auth_gateway_core::results::{Source, UpstreamLogoutOutcome};
 
 /// The outcomes of a call to the IAM.

@@ -1,6 +1,7 @@
 //! The metrics of revocations, and of their and the login events' replication. Without Redis, those of the replication stay
 //! at zero.
 
+use iam_adapters::name::Name as _;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -10,7 +11,6 @@ use strum::VariantArray as _;
 use super::Labels;
 use super::iam::ClockOffset;
 use auth_gateway_core::event::{EntryOutcome, Event, Ignored, Replicated};
-use auth_gateway_core::name::Name as _;
 use auth_gateway_core::results::LookUp;
 use auth_gateway_core::session_revoker::SessionRevoker;
 

@@ -23,8 +23,13 @@ fn id() -> SessionId {
 }
 
 fn key() -> RevocationKey {
+    key_of(7)
+}
+
+/// The key that is derived from a secret of this byte.
+fn key_of(byte: u8) -> RevocationKey {
     RevocationKey::derive(&DerivationKey::new(
-        &[7; 32],
+        &[byte; 32],
         "k1",
         jiff::Timestamp::UNIX_EPOCH,
     ))
@@ -193,14 +198,7 @@ fn second_look_up_finds_a_revocation_extended_since_the_first() {
 
 #[test]
 fn names_differ_by_kind_key_and_every_part() {
-    let (one, other) = (
-        key(),
-        RevocationKey::derive(&DerivationKey::new(
-            &[8; 32],
-            "k1",
-            jiff::Timestamp::UNIX_EPOCH,
-        )),
-    );
+    let (one, other) = (key(), key_of(8));
     let session = id();
     let mut names = HashSet::new();
     for key in [&one, &other] {
@@ -498,14 +496,7 @@ fn revocation_known_only_here_is_sent_when_it_is_shared() {
 
 #[test]
 fn tags_differ_by_key_and_text_and_keys_have_different_ids() {
-    let (one, other) = (
-        key(),
-        RevocationKey::derive(&DerivationKey::new(
-            &[8; 32],
-            "k1",
-            jiff::Timestamp::UNIX_EPOCH,
-        )),
-    );
+    let (one, other) = (key(), key_of(8));
     let tag = |key: &RevocationKey, entry| key.entries().tag(entry);
     assert_eq!(tag(&one, b"entry"), tag(&key(), b"entry"));
     assert_ne!(tag(&one, b"entry"), tag(&other, b"entry"));

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use auth_gateway_core::event::{Event, LoginEnd, Subscriber, Subscribers};
-use auth_gateway_core::name::Name as _;
 use auth_gateway_core::results::LookUp;
+use iam_adapters::name::Name as _;
 
 /// Events that no result of an operation shows, in text.
 #[derive(Debug, Default)]

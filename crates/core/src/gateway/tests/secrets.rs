@@ -10,10 +10,11 @@ use test_support::LogoutSigner;
 use zeroize::Zeroizing;
 
 use crate::keys::{KeyFile, SealingKey, SigningKey};
+use crate::results::NewSession;
 use crate::sealed_session::{FORMAT, SealedSession};
 use crate::session_id::SessionId;
 use crate::upstream_logouts::UpstreamLogout;
-use crate::{AccessToken, Keys, NewSession};
+use crate::{AccessToken, Keys};
 
 /// Does not compile if the type implements the trait, because then `name` is ambiguous.
 macro_rules! never {

@@ -11,10 +11,10 @@ use test_support::LogoutSigner;
 
 use super::scripted_iam::{CLIENT, ScriptedIam};
 use super::test_gateway::{LIVENESS, START, Session, TestGateway, claims, policy};
-use crate::EndedByIam;
 use crate::error::{GatewayError, InvalidSession, Limit};
 use crate::iams::{IamParts, IamPolicy};
 use crate::request::RequestContext;
+use crate::results::EndedByIam;
 use crate::results::Source;
 use crate::revoked_sessions::{NotRevocable, RevokedSessions};
 use crate::session_revoker::Propagation;

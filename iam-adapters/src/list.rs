@@ -16,7 +16,11 @@ enum List {
 }
 
 /// Reads a list, and parses each item.
-pub(super) fn deserialize<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
+///
+/// # Errors
+///
+/// It is neither a list of texts nor a text, or an item is invalid. The message has the item.
+pub fn deserialize<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     T: for<'a> TryFrom<&'a str, Error: fmt::Display>,
     D: Deserializer<'de>,
