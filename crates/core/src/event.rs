@@ -1,9 +1,9 @@
 //! What happens in the gateway, as values that borrow from the operation. The subscribers are the
 //! metrics, the audit log, readiness and the log of requests. Nothing else tells them.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, mem};
 
 use iam_adapters::resilient::{Circuit, Observer, Operation};
 use iam_adapters::{ClientAddress, IamError};
@@ -265,33 +265,6 @@ impl Subscribers {
     pub fn of_iam(&self, iam: Arc<str>) -> Arc<dyn Observer> {
         let subscribers = self.clone();
         Arc::new(IamObserver { iam, subscribers })
-    }
-
-    /// Emits the event of an operation whose client does not wait for its end.
-    pub(super) const fn unless_finished<'e>(&'e self, event: Event<'e>) -> Unfinished<'e> {
-        Unfinished {
-            subscribers: self,
-            event,
-        }
-    }
-}
-
-/// An event that is emitted when it is dropped.
-pub(super) struct Unfinished<'e> {
-    subscribers: &'e Subscribers,
-    event: Event<'e>,
-}
-
-impl Unfinished<'_> {
-    /// The operation has ended: the event is not emitted.
-    pub(super) const fn finish(self) {
-        mem::forget(self);
-    }
-}
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        self.subscribers.emit(&self.event);
     }
 }
 

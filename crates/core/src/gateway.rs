@@ -10,6 +10,7 @@ use iam_adapters::{
     Moment, Refusal, Scope, UpstreamSession, abandoned,
 };
 use opentelemetry::trace::FutureExt as _;
+use scopeguard::ScopeGuard;
 use secrecy::ExposeSecret as _;
 use tracing::Instrument as _;
 use zeroize::Zeroizing;
@@ -187,9 +188,10 @@ impl Gateway {
             iam: iam.map(|iam| &iam.name),
             end,
         };
-        let unfinished = (self.subscribers).unless_finished(event(LoginEnd::Unknown));
+        // Emitted if the client does not wait.
+        let unfinished = scopeguard::guard(event(LoginEnd::Unknown), |event| self.emit(&event));
         let result = (self.begin_session(request, iam, account, credentials)).await;
-        unfinished.finish();
+        ScopeGuard::into_inner(unfinished);
         self.emit(&event(LoginEnd::Decided(result.as_ref())));
         result
     }
@@ -411,12 +413,13 @@ impl Gateway {
             session: logged_out.as_ref(),
             result,
         };
-        let unfinished = self.subscribers.unless_finished(event(None));
+        // Emitted if the client does not wait.
+        let unfinished = scopeguard::guard(event(None), |event| self.emit(&event));
         let result = match opened {
             Ok(opened) => self.end_session(&opened).await,
             Err(error) => Err(error),
         };
-        unfinished.finish();
+        ScopeGuard::into_inner(unfinished);
         self.emit(&event(Some(result.as_ref().map(|&()| ()))));
         result
     }
