@@ -1,8 +1,8 @@
 //! Liveness, readiness and metrics, on the management listener.
 
+use actix_web::HttpResponse;
 use actix_web::http::{StatusCode, header};
 use actix_web::web::Data;
-use actix_web::{HttpRequest, HttpResponse};
 use iam_adapters::name::Name as _;
 use iam_adapters::{Moment, PermissionAge, SessionLocation};
 use serde_json::json;
@@ -107,9 +107,8 @@ fn iam_state(iam: &Iam, last: &LastResult) -> serde_json::Value {
     state
 }
 
-/// `GET /metrics`, in the text format of `OpenMetrics` for a client that accepts it, as Prometheus does,
-/// and otherwise in that of Prometheus.
-pub(super) async fn metrics(app_state: Data<AppState>, request: HttpRequest) -> HttpResponse {
+/// `GET /metrics`, in the text format of `OpenMetrics`.
+pub(super) async fn metrics(app_state: Data<AppState>) -> HttpResponse {
     app_state
         .metrics
         .keys(app_state.gateway.keys(), app_state.gateway.now());
@@ -123,22 +122,11 @@ pub(super) async fn metrics(app_state: Data<AppState>, request: HttpRequest) -> 
         let unfinished = iam.upstream_logouts().unfinished_count();
         (app_state.metrics.iam).unfinished_logouts(iam.name(), unfinished);
     }
-    let accept = request.headers().get(header::ACCEPT);
-    let accept = accept.and_then(|accept| accept.to_str().ok());
-    let (content_type, text) = if accept.is_some_and(|accept| accept.contains(OPENMETRICS)) {
-        let content_type = format!("{OPENMETRICS}; version=1.0.0; charset=utf-8");
-        (content_type, app_state.metrics.encode())
-    } else {
-        let content_type = "text/plain; version=0.0.4; charset=utf-8".to_owned();
-        (content_type, app_state.metrics.encode_for_prometheus())
-    };
     HttpResponse::Ok()
-        .content_type(content_type)
+        .content_type("application/openmetrics-text; version=1.0.0; charset=utf-8")
         .insert_header((header::CACHE_CONTROL, "no-store"))
-        .body(text)
+        .body(app_state.metrics.encode())
 }
-
-const OPENMETRICS: &str = "application/openmetrics-text";
 
 fn uncached(status: StatusCode, body: &serde_json::Value) -> HttpResponse {
     HttpResponse::build(status)

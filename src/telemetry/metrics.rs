@@ -12,17 +12,19 @@ mod replicas;
 mod shed;
 mod spans;
 
-use std::fmt::{self, Write as _};
+use std::fmt;
+use std::hash::Hash;
 use std::time::Duration;
 
 use iam_adapters::Moment;
 use iam_adapters::name::Name as _;
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 use strum::{IntoStaticStr, VariantArray};
 
 use auth_gateway_core::Keys;
@@ -50,7 +52,7 @@ type Labels<const N: usize> = [(&'static str, &'static str); N];
 /// Labels of which the last one is the name of the IAM.
 type IamLabels<const N: usize> = [(&'static str, String); N];
 
-type Histograms = Family<Labels<1>, Histogram, fn() -> Histogram>;
+type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
 /// All metrics of one gateway.
 ///
@@ -81,40 +83,32 @@ impl Default for Metrics {
         #[cfg(target_os = "linux")]
         root.register_collector(Box::new(process::ProcessCollector));
         let registry = root.sub_registry_with_prefix("auth_gateway");
-        let build = Family::<Labels<2>, Gauge>::default();
-        let requests = Family::<Labels<2>, Counter>::default();
-        let durations = histograms();
-        let throttled = Family::<IamLabels<2>, Counter>::default();
-        let logout_tokens = Family::<IamLabels<2>, Counter>::default();
-        let untracked = Counter::default();
-        let files_unreadable = Gauge::default();
-        let lines_dropped = Counter::default();
-
         let help = "Version and commit of the program; always 1";
-        registry.register("build_info", help, build.clone());
+        let build: Family<Labels<2>, Gauge> = register(registry, "build_info", help);
         build
             .get_or_create_owned(&[("version", crate::VERSION), ("commit", crate::COMMIT)])
             .set(1);
         let help = "Requests; the outcome is ok or the error of the response";
-        registry.register("requests", help, requests.clone());
+        let requests: Family<Labels<2>, Counter> = register(registry, "requests", help);
         let help = "Time from a request's headers to its response";
-        registry.register_with_unit("request_duration", help, Unit::Seconds, durations.clone());
+        let durations: Histograms<Labels<1>> =
+            register_histograms(registry, "request_duration", help);
         let iam = IamFamilies::registered_in(registry);
         let caches = CacheMetrics::registered_in(registry);
         let certificate = CertificateExpiry::registered_in(registry);
-        let keys = KeyMetrics::register(registry);
+        let keys = KeyMetrics::registered_in(registry);
         let help = "1 while a file that the settings name is not usable";
-        registry.register("files_unreadable", help, files_unreadable.clone());
+        let files_unreadable = register(registry, "files_unreadable", help);
         let help = "Logins refused with 429 by a limit";
-        registry.register("logins_throttled", help, throttled.clone());
+        let throttled = register(registry, "logins_throttled", help);
         let help =
             "Login attempts that only the limit replica counted, because the tables were full";
-        registry.register("logins_untracked", help, untracked.clone());
+        let untracked = register(registry, "logins_untracked", help);
         let help = "Log lines lost because standard output was read too slowly";
-        registry.register("log_lines_dropped", help, lines_dropped.clone());
+        let lines_dropped = register(registry, "log_lines_dropped", help);
         let audit = AuditMetrics::registered_in(registry);
         let help = "Logout tokens received";
-        registry.register("logout_tokens", help, logout_tokens.clone());
+        let logout_tokens = register(registry, "logout_tokens", help);
 
         let mut replicas = ReplicaMetrics::default();
         replicas.register(registry, iam.clock_offset("redis", ""));
@@ -154,15 +148,52 @@ fn each<V: Copy + VariantArray, M>(make: impl Fn(V) -> M) -> Box<[M]> {
     V::VARIANTS.iter().copied().map(make).collect()
 }
 
-fn histograms() -> Histograms {
-    Family::new_with_constructor(|| Histogram::new(BUCKETS))
+/// A new metric.
+fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+/// A new metric with a unit.
+fn register_with_unit<M: Metric + Clone + Default>(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+    unit: Unit,
+) -> M {
+    let metric = M::default();
+    registry.register_with_unit(name, help, unit, metric.clone());
+    metric
+}
+
+/// New histograms of durations in seconds.
+fn register_histograms<L>(registry: &mut Registry, name: &str, help: &str) -> Histograms<L>
+where
+    L: EncodeLabelSet + Clone + Hash + Eq + fmt::Debug + Send + Sync + 'static,
+{
+    let histograms = Histograms::new_with_constructor(|| Histogram::new(BUCKETS));
+    registry.register_with_unit(name, help, Unit::Seconds, histograms.clone());
+    histograms
+}
+
+/// New counters that differ in one label, which has these values.
+fn register_counters<const N: usize>(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+    label: &'static str,
+    values: [&'static str; N],
+) -> [Counter; N] {
+    let family: Family<Labels<1>, Counter> = register(registry, name, help);
+    values.map(|value| family.get_or_create_owned(&[(label, value)]))
 }
 
 impl Metrics {
     /// Counts a request.
     pub fn request(&self, route: Route, outcome: Outcome, took: Duration) {
         let outcomes = self.requests.get(route as usize);
-        if let Some(counter) = outcomes.and_then(|counters| counters.get(outcome.index())) {
+        if let Some(counter) = outcomes.and_then(|counters| counters.get(outcome as usize)) {
             counter.inc();
         }
         if let Some(histogram) = self.durations.get(route as usize) {
@@ -227,34 +258,6 @@ impl Metrics {
         let _ = encode(&mut text, &self.registry);
         text
     }
-
-    /// All metrics, in the text format of Prometheus: the name of a counter has `_total` in its
-    /// description too, and there are no units and no end.
-    #[must_use]
-    pub fn encode_for_prometheus(&self) -> String {
-        let openmetrics = self.encode();
-        let mut text = String::with_capacity(openmetrics.len());
-        let mut help = "";
-        for line in openmetrics.lines() {
-            if let Some(described) = line.strip_prefix("# HELP ") {
-                help = described;
-            } else if let Some(typed) = line.strip_prefix("# TYPE ") {
-                let suffix = if typed.ends_with(" counter") {
-                    "_total"
-                } else {
-                    ""
-                };
-                for (keyword, rest) in [("HELP", help), ("TYPE", typed)] {
-                    let (name, value) = rest.split_once(' ').unwrap_or_default();
-                    let _ = writeln!(text, "# {keyword} {name}{suffix} {value}");
-                }
-            } else if !line.starts_with('#') {
-                text.push_str(line);
-                text.push('\n');
-            }
-        }
-        text
-    }
 }
 
 struct CacheMetrics {
@@ -265,18 +268,17 @@ struct CacheMetrics {
 
 impl CacheMetrics {
     fn registered_in(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            entries: Family::default(),
-            bytes: Family::default(),
-            max_bytes: Family::default(),
-        };
         let help = "Entries in the caches, which all IAMs share";
-        registry.register("cache_entries", help, metrics.entries.clone());
+        let entries = register(registry, "cache_entries", help);
         let help = "Estimated memory of the entries in the caches";
-        registry.register_with_unit("cache", help, Unit::Bytes, metrics.bytes.clone());
+        let bytes = register_with_unit(registry, "cache", help, Unit::Bytes);
         let help = "The most memory of the entries, a half of cache.max_bytes for each cache";
-        registry.register_with_unit("cache_max", help, Unit::Bytes, metrics.max_bytes.clone());
-        metrics
+        let max_bytes = register_with_unit(registry, "cache_max", help, Unit::Bytes);
+        Self {
+            entries,
+            bytes,
+            max_bytes,
+        }
     }
 
     fn take(&self, usage: &[CacheUsage]) {
@@ -363,12 +365,6 @@ pub enum Outcome {
     InvalidToken,
     /// `access_denied`.
     AccessDenied,
-}
-
-impl Outcome {
-    const fn index(self) -> usize {
-        self as usize
-    }
 }
 
 impl fmt::Debug for Metrics {

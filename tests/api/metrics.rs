@@ -1,6 +1,5 @@
 //! `/metrics`: what is counted, and that its size does not depend on users.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,8 +14,6 @@ use test_support::wire::{ALICE, Answer, Connection, get, post};
 mod exposition;
 mod outcomes;
 mod reference;
-
-use exposition::sorted;
 
 pub(crate) use exposition::Exposition;
 
@@ -69,13 +66,9 @@ fn over_the_mock() -> TestGateway {
     TestGateway::start(&[])
 }
 
-/// As Prometheus asks for them.
 fn scrape(gateway: &TestGateway) -> Answer {
-    let accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5";
     Connection::to(gateway.addresses().management)
-        .send(format!(
-            "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n"
-        ))
+        .send(get("/metrics"))
         .answer()
 }
 
@@ -213,41 +206,6 @@ fn content_type_and_format_of_the_metrics_match() {
         "application/openmetrics-text; version=1.0.0; charset=utf-8"
     );
     assert_eq!(answer.header("cache-control"), Some("no-store"));
-}
-
-#[test]
-fn client_that_does_not_accept_openmetrics_gets_the_format_of_prometheus() {
-    let gateway = over_the_mock();
-    let mut connection = Connection::to(gateway.addresses().management);
-    let answer = connection.send(get("/metrics")).answer();
-    assert_eq!(
-        answer.header("content-type"),
-        Some("text/plain; version=0.0.4; charset=utf-8")
-    );
-    let described = |keyword: &str| {
-        let lines = answer.body.lines();
-        let lines = lines.filter_map(|line| line.strip_prefix(keyword)?.split_once(' '));
-        lines.collect::<BTreeMap<_, _>>()
-    };
-    let (help, types) = (described("# HELP "), described("# TYPE "));
-    assert!(help.keys().eq(types.keys()), "{help:?} {types:?}");
-    let mut names = BTreeSet::new();
-    for line in answer.body.lines().filter(|line| !line.starts_with('#')) {
-        let (series, _) = line.rsplit_once(' ').expect(line);
-        names.insert(sorted(series));
-        let name = series.split('{').next().expect(line);
-        let of_histogram = ["_bucket", "_sum", "_count"].map(|part| name.strip_suffix(part));
-        let family = of_histogram.into_iter().flatten().next().unwrap_or(name);
-        let kind = types.get(family).unwrap_or_else(|| panic!("{family}"));
-        assert_eq!(family.ends_with("_total"), *kind == "counter", "{line}");
-    }
-    let comments = answer.body.lines().filter(|line| line.starts_with('#'));
-    assert_eq!(comments.count(), 2 * types.len());
-    let openmetrics = exposition(&gateway);
-    assert_eq!(
-        names.iter().map(String::as_str).collect::<BTreeSet<_>>(),
-        openmetrics.names()
-    );
 }
 
 #[test]

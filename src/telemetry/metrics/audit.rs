@@ -4,6 +4,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use super::register;
+
 /// The metrics of the audit log.
 #[derive(Debug, Clone, Default)]
 pub struct AuditMetrics {
@@ -17,13 +19,16 @@ pub struct AuditMetrics {
 
 impl AuditMetrics {
     pub(super) fn registered_in(registry: &mut Registry) -> Self {
-        let metrics = Self::default();
         let help = "Lines written to the audit log";
-        registry.register("audit_lines", help, metrics.lines.clone());
+        let lines = register(registry, "audit_lines", help);
         let help = "Lines of the audit log lost because it could not be written";
-        registry.register("audit_lines_lost", help, metrics.lines_lost.clone());
+        let lines_lost = register(registry, "audit_lines_lost", help);
         let help = "1 while the audit log cannot be written";
-        registry.register("audit_unwritable", help, metrics.unwritable.clone());
-        metrics
+        let unwritable = register(registry, "audit_unwritable", help);
+        Self {
+            lines,
+            lines_lost,
+            unwritable,
+        }
     }
 }

@@ -4,7 +4,7 @@ use iam_adapters::logout_token::{Ended, InvalidLogoutToken};
 use iam_adapters::name::Name as _;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use strum::VariantArray as _;
+use strum::{IntoStaticStr, VariantArray};
 
 use super::iam::IamMetrics;
 use super::{IamLabels, Metrics, ReplicaMetrics};
@@ -38,7 +38,9 @@ impl Metrics {
             for limit in Limit::VARIANTS {
                 let _ = metrics.throttled(*limit, iam);
             }
-            for outcome in LogoutTokenOutcome::all() {
+            let invalid = InvalidLogoutToken::VARIANTS.iter().map(<&str>::from);
+            let others = LogoutTokenOutcome::VARIANTS.iter().map(<&str>::from);
+            for outcome in invalid.chain(others) {
                 let _ = metrics.logout_tokens(outcome, iam);
             }
         }
@@ -56,8 +58,8 @@ impl EventMetrics {
         self.throttled.get_or_create_owned(&labels)
     }
 
-    fn logout_tokens(&self, outcome: LogoutTokenOutcome, iam: Option<&str>) -> Counter {
-        let labels = self.labels(("outcome", outcome.name()), iam);
+    fn logout_tokens(&self, outcome: &str, iam: Option<&str>) -> Counter {
+        let labels = self.labels(("outcome", outcome), iam);
         self.logout_tokens.get_or_create_owned(&labels)
     }
 
@@ -101,7 +103,7 @@ impl Subscriber for EventMetrics {
                 }
             }
             Event::LogoutToken { iam, result, .. } => {
-                if let Some(outcome) = LogoutTokenOutcome::of(result) {
+                if let Some(outcome) = outcome_of(result) {
                     let iam = iam.map(|iam| &**iam);
                     self.logout_tokens(outcome, iam).inc();
                 }
@@ -138,52 +140,29 @@ impl Subscriber for EventMetrics {
     }
 }
 
-/// The outcome of a logout token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The outcome of a logout token that was not invalid.
+#[derive(Clone, Copy, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 enum LogoutTokenOutcome {
     /// It ended one IAM session.
     SessionEnded,
     /// It ended all sessions of a subject.
     SubjectEnded,
-    /// It was invalid.
-    Invalid(InvalidLogoutToken),
     /// It was refused unread, because its sender had sent too many invalid ones.
     TurnedAway,
     /// It could not be verified.
     Fault,
 }
 
-impl LogoutTokenOutcome {
-    /// The outcome of a token that the gateway received; `None` if the IAM sends no logout tokens.
-    fn of(received: Result<&EndedByIam, &GatewayError>) -> Option<Self> {
-        match received.map(|by_iam| &by_iam.ended) {
-            Ok(Ended::Session(_)) => Some(Self::SessionEnded),
-            Ok(Ended::AllOf(_)) => Some(Self::SubjectEnded),
-            Err(GatewayError::InvalidLogoutToken(why)) => Some(Self::Invalid(*why)),
-            Err(GatewayError::TooManyLogoutTokens { .. }) => Some(Self::TurnedAway),
-            Err(GatewayError::NoLogoutTokens) => None,
-            Err(_) => Some(Self::Fault),
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::SessionEnded => "session_ended",
-            Self::SubjectEnded => "subject_ended",
-            Self::Invalid(why) => why.name(),
-            Self::TurnedAway => "turned_away",
-            Self::Fault => "fault",
-        }
-    }
-
-    fn all() -> impl Iterator<Item = Self> {
-        let others = [
-            Self::SessionEnded,
-            Self::SubjectEnded,
-            Self::TurnedAway,
-            Self::Fault,
-        ];
-        let invalid = InvalidLogoutToken::VARIANTS.iter().copied();
-        invalid.map(Self::Invalid).chain(others)
-    }
+/// The outcome of a logout token that the gateway received; `None` if the IAM sends none.
+fn outcome_of(received: Result<&EndedByIam, &GatewayError>) -> Option<&'static str> {
+    let outcome = match received.map(|by_iam| &by_iam.ended) {
+        Ok(Ended::Session(_)) => LogoutTokenOutcome::SessionEnded,
+        Ok(Ended::AllOf(_)) => LogoutTokenOutcome::SubjectEnded,
+        Err(GatewayError::InvalidLogoutToken(why)) => return Some(why.name()),
+        Err(GatewayError::TooManyLogoutTokens { .. }) => LogoutTokenOutcome::TurnedAway,
+        Err(GatewayError::NoLogoutTokens) => return None,
+        Err(_) => LogoutTokenOutcome::Fault,
+    };
+    Some(outcome.name())
 }

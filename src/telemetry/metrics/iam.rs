@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::{BUCKETS, IamLabels, each};
+use super::{Histograms, IamLabels, each, register, register_histograms, register_with_unit};
 use auth_gateway_core::results::{Source, UpstreamLogoutOutcome};
 
 /// The outcomes of a call to the IAM.
@@ -34,7 +34,7 @@ const OUTCOMES: [&str; 10] = [
 pub struct IamFamilies {
     exchanges: Family<IamLabels<2>, Counter>,
     calls: Family<IamLabels<3>, Counter>,
-    durations: Family<IamLabels<2>, Histogram, fn() -> Histogram>,
+    durations: Histograms<IamLabels<2>>,
     circuits: Family<IamLabels<2>, Gauge>,
     clock_offsets: Family<IamLabels<2>, ClockOffset>,
     unfinished_logouts: Family<IamLabels<1>, Gauge>,
@@ -46,39 +46,33 @@ pub(super) type ClockOffset = Gauge<f64, AtomicU64>;
 
 impl IamFamilies {
     pub(super) fn registered_in(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            exchanges: Family::default(),
-            calls: Family::default(),
-            durations: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
-            circuits: Family::default(),
-            clock_offsets: Family::default(),
-            unfinished_logouts: Family::default(),
-            ended_logouts: Family::default(),
-        };
         let help = "Exchanges, by the source of their data";
-        registry.register("exchanges", help, metrics.exchanges.clone());
+        let exchanges = register(registry, "exchanges", help);
         let help = "Calls to the IAM, by outcome; permissions: to the source of permissions";
-        registry.register("iam_calls", help, metrics.calls.clone());
+        let calls = register(registry, "iam_calls", help);
         let help = "Duration of calls to the IAM, retries included";
-        let durations = metrics.durations.clone();
-        registry.register_with_unit("iam_call_duration", help, Unit::Seconds, durations);
+        let durations = register_histograms(registry, "iam_call_duration", help);
         let help = "Circuit breaker of calls to the IAM: 0 closed, 1 half-open, 2 open";
-        registry.register("iam_circuit", help, metrics.circuits.clone());
+        let circuits = register(registry, "iam_circuit", help);
         let help = "By how much the clock of an IAM or of Redis is at least ahead of the clock of this replica";
-        let clock_offsets = metrics.clock_offsets.clone();
-        registry.register_with_unit("clock_offset", help, Unit::Seconds, clock_offsets);
+        let clock_offsets = register_with_unit(registry, "clock_offset", help, Unit::Seconds);
         let help = "Logouts that failed at the IAM and are not finished yet";
-        let unfinished = metrics.unfinished_logouts.clone();
-        registry.register("unfinished_logouts", help, unfinished);
+        let unfinished_logouts = register(registry, "unfinished_logouts", help);
         let help = "Logouts that failed at the IAM and are no longer repeated";
-        let ended = metrics.ended_logouts.clone();
-        registry.register("unfinished_logouts_ended", help, ended);
-        metrics
+        let ended_logouts = register(registry, "unfinished_logouts_ended", help);
+        Self {
+            exchanges,
+            calls,
+            durations,
+            circuits,
+            clock_offsets,
+            unfinished_logouts,
+            ended_logouts,
+        }
     }
 
     /// The metrics of the IAM with this name.
     pub(super) fn of(&self, name: &str) -> IamMetrics {
-        let operations = Operation::ALL;
         let label = |operation: Operation| ("operation", operation.name().to_owned());
         let iam = || ("iam", name.to_owned());
         IamMetrics {
@@ -91,18 +85,18 @@ impl IamFamilies {
                 let labels = [("outcome", outcome.name().to_owned()), iam()];
                 self.ended_logouts.get_or_create_owned(&labels)
             }),
-            calls: operations.map(|operation| {
+            calls: Operation::ALL.map(|operation| {
                 OUTCOMES.map(|outcome| {
                     let outcome = ("outcome", outcome.to_owned());
                     let labels = [label(operation), outcome, iam()];
                     self.calls.get_or_create_owned(&labels)
                 })
             }),
-            durations: operations.map(|operation| {
+            durations: Operation::ALL.map(|operation| {
                 let labels = [label(operation), iam()];
                 self.durations.get_or_create_owned(&labels)
             }),
-            circuits: operations.map(|operation| {
+            circuits: Operation::ALL.map(|operation| {
                 let labels = [label(operation), iam()];
                 self.circuits.get_or_create_owned(&labels)
             }),

@@ -8,7 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::Labels;
+use super::{Labels, register, register_with_unit};
 use auth_gateway_core::gateway_keys::{IDENTIFIERS, Keys};
 use auth_gateway_core::keys::{Key, KeyStore, SealingKey, SigningKey, age_seconds};
 
@@ -21,25 +21,24 @@ pub(super) struct KeyMetrics {
 }
 
 impl KeyMetrics {
-    pub(super) fn register(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            ages: Family::default(),
-            counts: Family::default(),
-            unreadable: Family::default(),
-            differ: Family::default(),
-            reloads: Family::default(),
-        };
+    pub(super) fn registered_in(registry: &mut Registry) -> Self {
         let help = "Time since the first use of the key in use, whose id is kid";
-        registry.register_with_unit("key_age", help, Unit::Seconds, metrics.ages.clone());
+        let ages = register_with_unit(registry, "key_age", help, Unit::Seconds);
         let help = "Loaded keys";
-        registry.register("keys", help, metrics.counts.clone());
+        let counts = register(registry, "keys", help);
         let help = "1 while a key folder is not usable";
-        registry.register("keys_unreadable", help, metrics.unreadable.clone());
+        let unreadable = register(registry, "keys_unreadable", help);
         let help = "1 while a replica uses a key that this one or another does not have";
-        registry.register("keys_differ", help, metrics.differ.clone());
+        let differ = register(registry, "keys_differ", help);
         let help = "Changes of key folders";
-        registry.register("key_reloads", help, metrics.reloads.clone());
-        metrics
+        let reloads = register(registry, "key_reloads", help);
+        Self {
+            ages,
+            counts,
+            unreadable,
+            differ,
+            reloads,
+        }
     }
 
     pub(super) fn take(&self, keys: &Keys, now: Moment) {

@@ -1,8 +1,9 @@
 //! The metrics of load shedding.
 
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
+
+use super::register_counters;
 
 /// The counters of load shedding.
 #[derive(Debug, Clone)]
@@ -19,11 +20,10 @@ pub struct ShedMetrics {
 
 impl ShedMetrics {
     pub(super) fn registered_in(registry: &mut Registry) -> Self {
-        let family = Family::<[(&'static str, &'static str); 1], Counter>::default();
         let help = "Refused requests, refused connections and closed idle connections under load";
-        registry.register("shed", help, family.clone());
-        let [behind, draining, full, idle] = ["behind", "draining", "full", "idle"]
-            .map(|reason| family.get_or_create_owned(&[("reason", reason)]));
+        let reasons = ["behind", "draining", "full", "idle"];
+        let [behind, draining, full, idle] =
+            register_counters(registry, "shed", help, "reason", reasons);
         Self {
             behind,
             draining,

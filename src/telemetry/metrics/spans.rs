@@ -1,8 +1,9 @@
 //! The metrics of traces.
 
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
+
+use super::register_counters;
 
 /// The counters of ended spans.
 #[derive(Debug, Clone, Default)]
@@ -17,11 +18,10 @@ pub struct SpanMetrics {
 
 impl SpanMetrics {
     pub(super) fn registered_in(registry: &mut Registry) -> Self {
-        let family = Family::<[(&'static str, &'static str); 1], Counter>::default();
         let help = "Ended spans of sampled requests";
-        registry.register("spans", help, family.clone());
-        let [exported, dropped, failed] = ["exported", "dropped", "failed"]
-            .map(|outcome| family.get_or_create_owned(&[("outcome", outcome)]));
+        let outcomes = ["exported", "dropped", "failed"];
+        let [exported, dropped, failed] =
+            register_counters(registry, "spans", help, "outcome", outcomes);
         Self {
             exported,
             dropped,

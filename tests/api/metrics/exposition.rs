@@ -128,7 +128,7 @@ impl Family {
 }
 
 /// The labels in alphabetical order, because their order has no meaning.
-pub(super) fn sorted(series: &str) -> String {
+fn sorted(series: &str) -> String {
     let Some((name, labels)) = series.split_once('{') else {
         return series.to_owned();
     };

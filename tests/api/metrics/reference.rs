@@ -15,26 +15,38 @@ const OPEN: [&str; 4] = ["commit", "iam", "kid", "version"];
 
 #[derive(Debug, Default)]
 struct Metric<'a> {
+    name: String,
     kind: &'a str,
+    unit: &'a str,
     help: &'a str,
     labels: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }
 
-/// The rows of the table that describe these metrics.
+/// The rows of the table that describe these metrics, by name. A metric begins with its help text.
 fn rows(exposition: &str) -> Vec<String> {
-    let mut metrics = BTreeMap::<&str, Metric<'_>>::new();
+    let mut metrics = Vec::<Metric<'_>>::new();
     for line in exposition.lines() {
         if let Some(described) = line.strip_prefix("# HELP ") {
             let (name, help) = described.split_once(' ').expect(line);
-            metrics.entry(name).or_default().help = help.trim_end_matches('.');
-        } else if let Some(typed) = line.strip_prefix("# TYPE ") {
-            let (name, kind) = typed.split_once(' ').expect(line);
-            metrics.entry(name).or_default().kind = kind;
-        } else if let Some((name, rest)) = line.split_once('{') {
+            metrics.push(Metric {
+                name: name.to_owned(),
+                help: help.trim_end_matches('.'),
+                ..Metric::default()
+            });
+            continue;
+        }
+        let Some(metric) = metrics.last_mut() else {
+            panic!("{line} of no metric");
+        };
+        if let Some(typed) = line.strip_prefix("# TYPE ") {
+            (_, metric.kind) = typed.split_once(' ').expect(line);
+            if metric.kind == "counter" {
+                metric.name += "_total";
+            }
+        } else if let Some(measured) = line.strip_prefix("# UNIT ") {
+            (_, metric.unit) = measured.split_once(' ').expect(line);
+        } else if let Some((_, rest)) = line.split_once('{') {
             let (labels, _) = rest.rsplit_once('}').expect(line);
-            let name = name.trim_end_matches("_bucket");
-            let name = name.trim_end_matches("_sum").trim_end_matches("_count");
-            let metric = metrics.get_mut(name).expect(line);
             for label in labels.split("\",") {
                 let (label, value) = label.split_once("=\"").expect(line);
                 metric
@@ -45,11 +57,8 @@ fn rows(exposition: &str) -> Vec<String> {
             }
         }
     }
-    let row = |(name, metric): (&&str, &Metric<'_>)| {
-        let unit = ["seconds", "bytes"].into_iter().find(|unit| {
-            name.trim_end_matches("_total")
-                .ends_with(&format!("_{unit}"))
-        });
+    metrics.sort_by(|one, other| one.name.cmp(&other.name));
+    let row = |metric: &Metric<'_>| {
         let labels = metric.labels.iter().filter(|(label, _)| **label != "le");
         let labels: Vec<_> = labels
             .map(|(label, values)| match *label {
@@ -60,14 +69,13 @@ fn rows(exposition: &str) -> Vec<String> {
                 }
             })
             .collect();
-        let (kind, help) = (metric.kind, metric.help);
         let cells = [
             "",
-            &format!("`{name}`"),
-            kind,
-            unit.unwrap_or_default(),
+            &format!("`{}`", metric.name),
+            metric.kind,
+            metric.unit,
             &labels.join("; "),
-            help,
+            metric.help,
             "",
         ];
         cells.join(" | ").replace("  ", " ").trim().to_owned()
@@ -103,9 +111,9 @@ fn reference_page_has_every_metric_with_its_type_unit_labels_and_meaning() {
 
 #[test]
 fn row_has_the_name_type_unit_values_of_labels_and_meaning() {
-    let text = "# HELP a_seconds Some time.\n# TYPE a_seconds histogram\n\
-                a_seconds_bucket{le=\"1\",route=\"x\"} 1\na_seconds_sum{route=\"y\"} 1\n\
-                # HELP b_total Things.\n# TYPE b_total counter\nb_total{iam=\"c\",of=\"d\"} 0\n";
+    let text = "# HELP b Things.\n# TYPE b counter\nb_total{iam=\"c\",of=\"d\"} 0\n\
+                # HELP a_seconds Some time.\n# TYPE a_seconds histogram\n# UNIT a_seconds seconds\n\
+                a_seconds_bucket{le=\"1\",route=\"x\"} 1\na_seconds_sum{route=\"y\"} 1\n# EOF\n";
     assert_eq!(
         rows(text),
         [
