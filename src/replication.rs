@@ -26,13 +26,13 @@ pub use fault::RedisFault;
 pub use outbox::Outbox;
 pub use redis::{Address, InvalidRedis, Redis, Sentinels, Warning};
 
-use auth_gateway_core::Keys;
-use auth_gateway_core::event::{EntryOutcome, Event, Ignored, Replicated};
+use auth_gateway_core::event::{EntryOutcome, Event, Ignored, Replicated, Subscribers};
 use auth_gateway_core::introspection_cache::shared::SharedCache;
 use auth_gateway_core::revocations::RevocationIndex;
-use auth_gateway_core::{Gateway, Random};
+use auth_gateway_core::shared_tables::{Replicas, SharedTables};
+use auth_gateway_core::{Keys, Random};
 use log::{Backoff, Log};
-use logins::LoginLog;
+use logins::{LoginLog, LoginOutboxes};
 use redis::{Connection, Primary};
 use revocations::RevocationCodec;
 use shared_cache::RedisCache;
@@ -47,10 +47,46 @@ const PINGS_BETWEEN_SENTINELS: u32 = 5;
 #[derive(Debug)]
 pub struct ReplicationStream {
     parts: ReplicationParts,
-    /// `None`: cached data is not shared.
-    shared_cache: Option<RedisCache>,
     revocations: Log<RevocationCodec, { format::ENTRY_LEN }>,
     logins: [LoginLog; 2],
+}
+
+/// What this replica sends: built before its gateway, which sends through it.
+#[derive(Debug, Clone)]
+pub struct Outboxes {
+    revocations: Outbox<RevocationIndex>,
+    logins: LoginOutboxes,
+    /// `None`: cached data is not shared.
+    shared_cache: Option<RedisCache>,
+}
+
+impl Outboxes {
+    /// Empty ones. Cached data is shared through this Redis if `share_knowledge`.
+    #[must_use]
+    pub fn new(
+        redis: &Redis,
+        clock: &Arc<dyn Clock>,
+        random: &dyn Random,
+        share_knowledge: bool,
+    ) -> Self {
+        let cache = || RedisCache::new(redis.prefix(), Arc::clone(clock));
+        Self {
+            // The table of revocations bounds it.
+            revocations: Outbox::new(usize::MAX),
+            logins: LoginOutboxes::new(logins::QUEUE_MAX, random),
+            shared_cache: share_knowledge.then(cache),
+        }
+    }
+
+    /// What the gateway of this replica uses.
+    #[must_use]
+    pub fn replicas(&self) -> Replicas {
+        Replicas {
+            revocations: Some(Arc::new(self.revocations.clone())),
+            logins: Some(Arc::new(self.logins.clone())),
+            cache: (self.shared_cache.clone()).map(|cache| Arc::new(cache) as Arc<dyn SharedCache>),
+        }
+    }
 }
 
 /// The parts of a [`ReplicationStream`].
@@ -58,49 +94,33 @@ pub struct ReplicationStream {
 pub struct ReplicationParts {
     /// The Redis of the replicas.
     pub redis: Redis,
-    /// The gateway.
-    pub gateway: Arc<Gateway>,
-    /// The clock.
-    pub clock: Arc<dyn Clock>,
+    /// What the gateway sends.
+    pub outboxes: Outboxes,
+    /// The tables of the gateway, which share through the outboxes.
+    pub tables: SharedTables,
+    /// The keys of the gateway.
+    pub keys: Arc<Keys>,
     /// The source of random delays.
     pub random: Arc<dyn Random>,
+    /// Receive what happens.
+    pub subscribers: Subscribers,
     /// How long a gateway that starts issues no tokens if it cannot read the stream.
     pub catch_up_deadline: Duration,
-    /// Whether cached data is shared with the other replicas.
-    pub share_knowledge: bool,
 }
 
 impl ReplicationStream {
-    /// Makes the gateway one of the replicas that use this Redis, without connecting. The gateway issues
-    /// no tokens until it has read the stream, or until the deadline.
+    /// Makes the gateway one of the replicas that use this Redis, without connecting.
     #[must_use]
     pub fn new(parts: ReplicationParts) -> Self {
-        let (redis, gateway) = (&parts.redis, &parts.gateway);
-        let shared_cache = parts
-            .share_knowledge
-            .then(|| RedisCache::new(redis.prefix(), Arc::clone(&parts.clock)));
-        if let Some(cache) = &shared_cache {
-            let cache: Arc<dyn SharedCache> = Arc::new(cache.clone());
-            gateway.share_knowledge(&cache);
-        }
-        // The table of revocations bounds it.
-        let outbox = Outbox::new(usize::MAX);
-        gateway.session_revoker().join(Arc::new(outbox.clone()));
         let codec = RevocationCodec {
-            gateway: Arc::clone(gateway),
-            clock: Arc::clone(&parts.clock),
+            revocations: Arc::clone(&parts.tables.revocations),
+            keys: Arc::clone(&parts.keys),
+            clock: Arc::clone(&parts.tables.clock),
         };
-        let (random, subscribers) = (&parts.random, gateway.subscribers());
+        let outbox = parts.outboxes.revocations.clone();
         Self {
-            shared_cache,
-            revocations: Log::new(
-                redis.revocations(),
-                codec,
-                outbox,
-                Arc::clone(random),
-                subscribers.clone(),
-            ),
-            logins: logins::logs(redis, gateway, random, subscribers),
+            revocations: Log::new(parts.redis.revocations(), codec, outbox, &parts),
+            logins: logins::logs(&parts),
             parts,
         }
     }
@@ -108,7 +128,7 @@ impl ReplicationStream {
     /// The revocations that are not sent yet.
     #[must_use]
     pub fn pending(&self) -> Outbox<RevocationIndex> {
-        self.revocations.outbox.clone()
+        self.parts.outboxes.revocations.clone()
     }
 
     /// Sends and receives until the future is dropped.
@@ -129,19 +149,14 @@ impl ReplicationStream {
     /// reports the ended ones as inactive. (With an IAM without sessions, it would have to refuse.)
     async fn bound_catch_up(&self) {
         sleep(self.parts.catch_up_deadline).await;
-        if self
-            .parts
-            .gateway
-            .session_revoker()
-            .serve_without_catching_up()
-        {
+        if self.parts.tables.revocations.serve_without_catching_up() {
             tracing::warn!("tokens are issued without the revocations of the other replicas");
             self.revocations.report();
         }
     }
 
     fn disconnected(&self, fault: &RedisFault) {
-        if let Some(cache) = &self.shared_cache {
+        if let Some(cache) = &self.parts.outboxes.shared_cache {
             cache.disconnected();
         }
         self.revocations.disconnected(fault);
@@ -156,7 +171,7 @@ impl ReplicationStream {
         let connection = self.parts.redis.connect(&primary).await?;
         self.measure(&connection).await?;
         self.compare_keys(&connection).await?;
-        if let Some(cache) = &self.shared_cache {
+        if let Some(cache) = &self.parts.outboxes.shared_cache {
             cache.connected(connection.commands(), &primary);
         }
         let [failures, known_networks] = &self.logins;
@@ -191,18 +206,20 @@ impl ReplicationStream {
 
     /// Compares the clock of this replica with that of Redis.
     async fn measure(&self, connection: &Connection) -> Result<(), RedisFault> {
-        let sent = self.parts.clock.now();
+        let sent = self.parts.tables.clock.now();
         let time = connection.time().await?;
-        let timeline = self.parts.gateway.session_revoker().timeline();
-        let offset = timeline.measured(sent, time, self.parts.clock.now());
-        self.parts.gateway.emit(&Event::Clock { iam: None, offset });
+        let timeline = &self.parts.tables.timeline;
+        let offset = timeline.measured(sent, time, self.parts.tables.clock.now());
+        self.parts
+            .subscribers
+            .emit(&Event::Clock { iam: None, offset });
         Ok(())
     }
 
     /// Compares the keys of this replica with those of the others. A Redis that refuses it does not
     /// prevent the exchange of revocations.
     async fn compare_keys(&self, connection: &Connection) -> Result<(), RedisFault> {
-        let (keys, now) = (self.parts.gateway.keys(), self.parts.clock.now());
+        let (keys, now) = (&self.parts.keys, self.parts.tables.clock.now());
         let (names, used) = (keys.names(now), Keys::USED);
         match connection
             .key_statements(&self.parts.redis, &names, used)
@@ -211,7 +228,7 @@ impl ReplicationStream {
             Ok(statements) => {
                 let count = keys.compare(statements.lines(), now);
                 if count > 0 {
-                    self.parts.gateway.emit(&Event::Entries {
+                    self.parts.subscribers.emit(&Event::Entries {
                         of: Replicated::Keys,
                         outcome: EntryOutcome::Ignored(Ignored::Malformed),
                         count,

@@ -38,7 +38,7 @@ use crate::telemetry::traces::SpanExporter;
 use auth_gateway_core::TokenPolicy;
 use auth_gateway_core::event::{Event, Subscriber, Subscribers};
 use auth_gateway_core::iams::{Iam, IamParts};
-use auth_gateway_core::revocations::Revocations;
+use auth_gateway_core::shared_tables::SharedTables;
 use auth_gateway_core::upstream_logouts::UpstreamLogouts;
 use auth_gateway_core::{Gateway, GatewayParts, Policy};
 use auth_gateway_server::{Hooks, Listener};
@@ -111,13 +111,21 @@ pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
         }
     });
     let iams = iams.collect();
+    let policy = policy(settings);
+    let tables = SharedTables::new(
+        policy.login_limits,
+        Arc::clone(&parts.keys.identifiers),
+        clock,
+        &subscribers,
+        parts.replicas.clone(),
+    );
     let gateway = Gateway::new(GatewayParts {
         iams,
         keys: Arc::clone(&parts.keys),
         clock: Arc::clone(clock),
         random: Arc::clone(&parts.random),
-        policy: policy(settings),
-        revocations: Revocations::default(),
+        policy,
+        tables,
         subscribers,
     });
     Connected {

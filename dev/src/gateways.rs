@@ -10,6 +10,7 @@ use auth_gateway::config::Settings;
 use auth_gateway::http::{self, AppState};
 use auth_gateway::startup::{self, Application, Parts};
 use auth_gateway::telemetry::metrics::Metrics;
+use auth_gateway_core::shared_tables::Replicas;
 use auth_gateway_core::upstream_logouts::UpstreamLogouts;
 use futures_util::future::{FutureExt as _, join_all};
 use iam_adapters::{Clock, IamAdapter, Replaceable};
@@ -169,7 +170,12 @@ impl GatewayNamespaces {
                 Arc::<Metrics>::default()
             },
             tls: None,
-            redis: None,
+            replication: None,
+            replicas: if is_default {
+                parts.replicas.clone()
+            } else {
+                Replicas::default()
+            },
             ..parts.clone()
         };
         let connected = startup::connect(settings, &parts);

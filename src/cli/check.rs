@@ -130,7 +130,7 @@ async fn call(
     }
     let mut wrong_clocks = health.report(parts.clock.now()).reasons;
     wrong_clocks.retain(|reason| reason.code == ReasonCode::ClockWrong);
-    if let Some(redis) = &parts.redis {
+    if let Some((redis, _)) = &parts.replication {
         let now = parts.clock.now();
         match redis.probe(&parts.keys, &*parts.clock).await {
             Ok((offset, warning)) => {

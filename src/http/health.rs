@@ -54,12 +54,7 @@ pub(super) fn report(app_state: &AppState, now: Moment) -> Report {
     for warning in app_state.gateway.keys().warnings(now) {
         report.degrade(warning.into());
     }
-    if !app_state
-        .gateway
-        .session_revoker()
-        .revocations()
-        .has_room(now)
-    {
+    if !app_state.gateway.tables().revocations.has_room(now) {
         let message = "too many live revocations: no session can begin";
         report.degrade(Reason::new(ReasonCode::RevocationsFull, message));
     }
@@ -116,8 +111,7 @@ pub(super) async fn metrics(app_state: Data<AppState>) -> HttpResponse {
     app_state.metrics.caches(&caches);
     let files = app_state.health.files_reason();
     app_state.metrics.files_unreadable(files.is_some());
-    let revoker = app_state.gateway.session_revoker();
-    app_state.metrics.revocations(revoker);
+    app_state.metrics.revocations(&app_state.gateway);
     for iam in app_state.gateway.iams().iter() {
         let unfinished = iam.upstream_logouts().unfinished_count();
         (app_state.metrics.iam).unfinished_logouts(iam.name(), unfinished);

@@ -242,7 +242,7 @@ pub(super) async fn revoke_sessions(
     let body: RevocationRequest = body::parse(&body)?;
     // Not the clock of this replica, which can be behind that of the operator.
     let gateway = &app_state.gateway;
-    let now = gateway.session_revoker().timeline().now() / 1_000;
+    let now = gateway.tables().timeline.now() / 1_000;
     let sessions = body.sessions(now).map_err(Problem::InvalidRequest)?;
     let begun_until = match &sessions {
         RevokedSessions::One(_) => None,

@@ -56,7 +56,7 @@ fn describe(app_state: &AppState, report: &Report, now: Moment) -> Page {
     page.table("Reasons", ["reason", "IAM", "message"], reasons);
     let fact = |name: &str, value: String| [name.to_owned(), value];
     let uptime = Duration::from_secs(now.since(app_state.started).as_secs());
-    let revocations = gateway.session_revoker().revocations();
+    let revocations = &gateway.tables().revocations;
     let facts = [
         fact("version", crate::VERSION.to_owned()),
         fact("commit", crate::COMMIT.to_owned()),

@@ -32,14 +32,15 @@ use auth_gateway_core::error::{GatewayError, Internal, InvalidSession};
 use auth_gateway_core::identifiers::IdentifierKey;
 use auth_gateway_core::introspection_cache::shared::{Found, SharedCache, Stored};
 use auth_gateway_core::keys::{Algorithm, KeyPurpose, KeyStore, SigningKey, generate, write_new};
-use auth_gateway_core::login_limiter::{LoginChange, LoginEvent, LoginReplicas};
+use auth_gateway_core::login_limiter::{LoginChange, LoginEvent, LoginPublisher};
 use auth_gateway_core::request::{RequestContext, RequestId};
 use auth_gateway_core::results::{LookUp, Source};
+use auth_gateway_core::revocations::{Delivered, RevocationPublisher};
 use auth_gateway_core::revocations::{Kind, Name, Revocation, RevocationKey};
 use auth_gateway_core::revoked_sessions::RevokedSessions;
 use auth_gateway_core::session;
 use auth_gateway_core::session_id::SessionId;
-use auth_gateway_core::session_revoker::{Delivered, Replicas};
+use auth_gateway_core::shared_tables::Replicas;
 use auth_gateway_core::{Exchanged, GatewayParts, Random};
 use scripted_iam::ScriptedIam;
 use test_gateway::{Policies, TestGateway, gateway_parts, iam_parts};
@@ -91,9 +92,9 @@ struct Shared {
     cached: Mutex<Vec<(Name, Vec<u8>)>>,
 }
 
-impl Replicas for Shared {
-    fn send(&self, revocation: &Revocation, is_unshared: bool) -> Delivered {
-        if is_unshared {
+impl RevocationPublisher for Shared {
+    fn publish(&self, revocation: &Revocation, is_unpublished: bool) -> Delivered {
+        if is_unpublished {
             self.revocations.lock().unwrap().push(*revocation);
         }
         Box::pin(std::future::ready(()))
@@ -108,9 +109,10 @@ impl Replicas for Shared {
     }
 }
 
-impl LoginReplicas for Shared {
-    fn send(&self, event: LoginEvent) {
+impl LoginPublisher for Shared {
+    fn publish(&self, event: LoginEvent) -> bool {
         self.logins.lock().unwrap().push(event);
+        false
     }
 }
 
@@ -154,20 +156,21 @@ impl Replica {
         let policies = policies();
         let iams = vec![iam_parts(iam.clone(), policies.iam)];
         let keys = Arc::new(keys(version));
+        let shared = Arc::<Shared>::default();
+        let sharing = Replicas {
+            revocations: Some(Arc::<Shared>::clone(&shared)),
+            logins: Some(Arc::<Shared>::clone(&shared)),
+            cache: Some(Arc::<Shared>::clone(&shared)),
+        };
+        let events = Arc::default();
         let parts = GatewayParts {
             random: Arc::new(FixedRandom),
-            ..gateway_parts(iams, &clock, keys, policies.gateway)
+            ..gateway_parts(iams, &clock, keys, policies.gateway, &events, sharing)
         };
-        let gateway = TestGateway::from_gateway_parts(iam, clock, parts);
-        let shared = Arc::<Shared>::default();
-        let cache: Arc<dyn SharedCache> = Arc::<Shared>::clone(&shared);
-        let inner = &gateway.inner;
-        inner.share_knowledge(&cache);
-        inner.session_revoker().join(Arc::<Shared>::clone(&shared));
-        let timeline = inner.session_revoker().timeline();
+        let gateway = TestGateway::from_gateway_parts(iam, clock, events, parts);
+        let timeline = &gateway.inner.tables().timeline;
         timeline.measured(NOW, NOW.unix, NOW);
-        inner.caught_up();
-        inner.login_limiter().join(Arc::<Shared>::clone(&shared));
+        gateway.caught_up();
         Self { gateway, shared }
     }
 
@@ -198,7 +201,7 @@ impl Replica {
         assert_eq!(self.log_in("").await, None);
         let session = self.log_in("right").await.unwrap();
         assert_eq!(self.log_in("wrong").await, None);
-        let limiter = self.gateway.inner.login_limiter();
+        let limiter = &self.gateway.inner.tables().login_limiter;
         let address: IpAddr = "203.0.113.9".parse().unwrap();
         limiter.clear_failures(EMAIL, Some(address.into()));
         session
@@ -360,7 +363,7 @@ async fn written(version: &Path) -> BTreeMap<&'static str, Value> {
         let content = revocation_content(revocation);
         entry(&redis.revocations().key, &entry_bytes, &content)
     });
-    let entry_key = replica.gateway.inner.login_limiter().entry_key();
+    let entry_key = replica.gateway.inner.tables().login_limiter.entry_key();
     let events = replica.shared.logins.lock().unwrap();
     let logins = (1..).zip(&*events).map(|(number, event)| {
         let numbered = NumberedEvent {
@@ -457,7 +460,7 @@ async fn revocations_of_every_version_end_its_session() {
             let read = format::read(&bytes(entry).try_into().unwrap(), &keys).unwrap();
             assert_eq!(revocation_content(&read), entry["content"], "{version:?}");
             kinds.push(read.kind);
-            replica.gateway.inner.session_revoker().learn(&read);
+            replica.gateway.apply_remote(&read);
             let refused = replica.exchange(id, token).await;
             assert!(
                 matches!(
@@ -479,7 +482,7 @@ async fn login_events_of_every_version_are_those_that_this_version_makes() {
     for version in versions() {
         let replica = Replica::new(&version);
         replica.make_login_events().await;
-        let key = replica.gateway.inner.login_limiter().entry_key();
+        let key = replica.gateway.inner.tables().login_limiter.entry_key();
         let entries = json(&version, "redis.json")["logins"].clone();
         let read: Vec<_> = entries
             .as_array()
@@ -489,7 +492,14 @@ async fn login_events_of_every_version_are_those_that_this_version_makes() {
                 let entry_bytes = bytes(entry).try_into().unwrap();
                 let numbered = login_entry::read(&entry_bytes, key).unwrap();
                 assert_eq!(login_content(&numbered.event), entry["content"]);
-                assert!(replica.gateway.inner.login_limiter().learn(&numbered.event));
+                assert!(
+                    replica
+                        .gateway
+                        .inner
+                        .tables()
+                        .login_limiter
+                        .apply_remote(&numbered.event)
+                );
                 numbered.event
             })
             .collect();

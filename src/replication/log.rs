@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::outbox::Outbox;
 use super::redis::{Connection, Page, Primary, Redis, Stream};
-use super::{Never, RedisFault};
+use super::{Never, RedisFault, ReplicationParts};
 use auth_gateway_core::Random;
 use auth_gateway_core::entry_key::KEY_ID_LEN;
 use auth_gateway_core::event::{EntryOutcome, Event, Ignored, Subscribers};
@@ -98,8 +98,8 @@ struct LogState {
 #[derive(Debug)]
 pub(super) struct Log<C: Codec<N>, const N: usize> {
     stream: Stream<N>,
-    pub(super) codec: C,
-    pub(super) outbox: Outbox<C::Item>,
+    codec: C,
+    outbox: Outbox<C::Item>,
     state: Mutex<LogState>,
     random: Arc<dyn Random>,
     subscribers: Subscribers,
@@ -111,8 +111,7 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
         stream: Stream<N>,
         codec: C,
         outbox: Outbox<C::Item>,
-        random: Arc<dyn Random>,
-        subscribers: Subscribers,
+        parts: &ReplicationParts,
     ) -> Self {
         let log = Self {
             stream,
@@ -122,8 +121,8 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
                 received: Err(RedisFault::NotRead),
                 stored: Ok(()),
             }),
-            random,
-            subscribers,
+            random: Arc::clone(&parts.random),
+            subscribers: parts.subscribers.clone(),
         };
         log.report();
         log

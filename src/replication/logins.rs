@@ -9,60 +9,84 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::ReplicationParts;
 use super::log::{Codec, Log};
 use super::login_entry::{self, ENTRY_LEN, Entry, NumberedEvent};
 use super::outbox::Outbox;
-use super::redis::Redis;
+use auth_gateway_core::Random;
 use auth_gateway_core::entry_key::KEY_ID_LEN;
-use auth_gateway_core::event::{EntryOutcome, Event, Ignored, Replicated, Subscribers};
-use auth_gateway_core::login_limiter::{LoginChange, LoginEvent, LoginReplicas};
-use auth_gateway_core::{Gateway, Random};
+use auth_gateway_core::event::{EntryOutcome, Ignored, Replicated};
+use auth_gateway_core::login_limiter::{LoginEvent, LoginPublisher, LoginRateLimiter};
 
 /// How many events of a log wait for Redis at most, about 2 MB. The oldest are dropped.
-const QUEUE_MAX: usize = 10_000;
+pub(super) const QUEUE_MAX: usize = 10_000;
 
 pub(super) type LoginLog = Log<LoginCodec, ENTRY_LEN>;
 
-/// The logs of failures and of known networks. The gateway's events are sent through them.
-pub(super) fn logs(
-    redis: &Redis,
-    gateway: &Arc<Gateway>,
-    random: &Arc<dyn Random>,
-    subscribers: &Subscribers,
-) -> [LoginLog; 2] {
-    let mut replica = [0; 8];
-    // Without random numbers no login succeeds.
-    let _ = random.fill(&mut replica);
-    let replica = u64::from_be_bytes(replica);
-    let logs = [redis.logins(), redis.known_networks()].map(|stream| {
-        let codec = LoginCodec {
-            gateway: Arc::clone(gateway),
-            numbers: Mutex::new(HashMap::from([(replica, u64::MAX)])),
-        };
-        let outbox = Outbox::new(QUEUE_MAX);
-        Log::new(
-            stream,
-            codec,
-            outbox,
-            Arc::clone(random),
-            subscribers.clone(),
-        )
-    });
-    let [failures, known_networks] = &logs;
-    gateway.login_limiter().join(Arc::new(Sender {
-        replica,
-        last: Mutex::new(0),
-        failures: failures.outbox.clone(),
-        known_networks: known_networks.outbox.clone(),
-        subscribers: subscribers.clone(),
-    }));
-    logs
+/// Sends the login events of a gateway to one of two logs, and numbers them.
+#[derive(Debug, Clone)]
+pub(super) struct LoginOutboxes(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    replica: u64,
+    last: Mutex<u64>,
+    failures: Outbox<NumberedEvent>,
+    known_networks: Outbox<NumberedEvent>,
 }
 
-/// Sends the login events of a gateway, and applies those of the others to it.
+impl LoginOutboxes {
+    /// Each with room for `max` events.
+    pub(super) fn new(max: usize, random: &dyn Random) -> Self {
+        let mut replica = [0; 8];
+        // Without random numbers no login succeeds.
+        let _ = random.fill(&mut replica);
+        Self(Arc::new(Inner {
+            replica: u64::from_be_bytes(replica),
+            last: Mutex::new(0),
+            failures: Outbox::new(max),
+            known_networks: Outbox::new(max),
+        }))
+    }
+
+    fn of(&self, log: Replicated) -> &Outbox<NumberedEvent> {
+        match log {
+            Replicated::KnownNetworks => &self.0.known_networks,
+            _ => &self.0.failures,
+        }
+    }
+}
+
+impl LoginPublisher for LoginOutboxes {
+    fn publish(&self, event: LoginEvent) -> bool {
+        // Held until it is queued: events are queued in the order of their numbers.
+        let mut last = lock(&self.0.last);
+        *last += 1;
+        self.of(event.change.log()).push(NumberedEvent {
+            replica: self.0.replica,
+            number: *last,
+            event,
+        })
+    }
+}
+
+/// The logs of failures and of known networks.
+pub(super) fn logs(parts: &ReplicationParts) -> [LoginLog; 2] {
+    let outboxes = &parts.outboxes.logins;
+    [parts.redis.logins(), parts.redis.known_networks()].map(|stream| {
+        let codec = LoginCodec {
+            limiter: Arc::clone(&parts.tables.login_limiter),
+            numbers: Mutex::new(HashMap::from([(outboxes.0.replica, u64::MAX)])),
+        };
+        let outbox = outboxes.of(stream.of).clone();
+        Log::new(stream, codec, outbox, parts)
+    })
+}
+
+/// The login events of a gateway, and those of the others, which count there.
 #[derive(Debug)]
 pub(super) struct LoginCodec {
-    gateway: Arc<Gateway>,
+    limiter: Arc<LoginRateLimiter>,
     /// The highest number of each replica. A start of a replica adds one, and no attacker can.
     numbers: Mutex<HashMap<u64, u64>>,
 }
@@ -74,7 +98,7 @@ impl Codec<ENTRY_LEN> for LoginCodec {
     const READ_PAUSE: Duration = Duration::from_millis(100);
 
     fn key_ids(&self) -> Vec<[u8; KEY_ID_LEN]> {
-        vec![self.gateway.login_limiter().entry_key().id()]
+        vec![self.limiter.entry_key().id()]
     }
 
     fn load(&self, _event: &NumberedEvent) -> Option<()> {
@@ -82,7 +106,7 @@ impl Codec<ENTRY_LEN> for LoginCodec {
     }
 
     fn encode(&self, batch: &[(NumberedEvent, ())]) -> Vec<Entry> {
-        let key = self.gateway.login_limiter().entry_key();
+        let key = self.limiter.entry_key();
         let entries = batch.iter();
         entries
             .map(|(event, ())| login_entry::write(event, key))
@@ -90,7 +114,7 @@ impl Codec<ENTRY_LEN> for LoginCodec {
     }
 
     fn apply(&self, entry: &Entry, _outbox: &Outbox<NumberedEvent>) -> Option<EntryOutcome> {
-        let limiter = self.gateway.login_limiter();
+        let limiter = &self.limiter;
         let numbered = match login_entry::read(entry, limiter.entry_key()) {
             Ok(numbered) => numbered,
             Err(why) => return Some(EntryOutcome::Ignored(why)),
@@ -102,46 +126,11 @@ impl Codec<ENTRY_LEN> for LoginCodec {
         }
         *highest = numbered.number;
         drop(numbers);
-        Some(if limiter.learn(&numbered.event) {
+        Some(if limiter.apply_remote(&numbered.event) {
             EntryOutcome::Received
         } else {
             EntryOutcome::Ignored(Ignored::Expired)
         })
-    }
-}
-
-/// Numbers the events of this replica.
-#[derive(Debug)]
-struct Sender {
-    replica: u64,
-    last: Mutex<u64>,
-    failures: Outbox<NumberedEvent>,
-    known_networks: Outbox<NumberedEvent>,
-    subscribers: Subscribers,
-}
-
-impl LoginReplicas for Sender {
-    fn send(&self, event: LoginEvent) {
-        let (of, outbox) = match event.change {
-            LoginChange::Known { .. } => (Replicated::KnownNetworks, &self.known_networks),
-            _ => (Replicated::Logins, &self.failures),
-        };
-        // Held until it is queued: events are queued in the order of their numbers.
-        let mut last = lock(&self.last);
-        *last += 1;
-        let has_dropped = outbox.push(NumberedEvent {
-            replica: self.replica,
-            number: *last,
-            event,
-        });
-        drop(last);
-        if has_dropped {
-            self.subscribers.emit(&Event::Entries {
-                of,
-                outcome: EntryOutcome::Dropped,
-                count: 1,
-            });
-        }
     }
 }
 

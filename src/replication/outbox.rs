@@ -12,8 +12,8 @@ use opentelemetry::trace::{SpanBuilder, SpanKind};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
+use auth_gateway_core::revocations::{Delivered, RevocationPublisher};
 use auth_gateway_core::revocations::{Revocation, RevocationIndex};
-use auth_gateway_core::session_revoker::{Delivered, Replicas};
 
 /// How long a request waits until its item is sent. Redis takes less than a millisecond; after a
 /// timeout or a refusal no request waits until Redis stores items again.
@@ -289,12 +289,12 @@ impl<T: Copy + Eq + Hash> State<T> {
     }
 }
 
-impl Replicas for Outbox<RevocationIndex> {
-    fn send(&self, revocation: &Revocation, is_unshared: bool) -> Delivered {
-        if is_unshared {
+impl RevocationPublisher for Outbox<RevocationIndex> {
+    fn publish(&self, revocation: &Revocation, is_unpublished: bool) -> Delivered {
+        if is_unpublished {
             self.push(revocation.index());
         }
-        self.delivered(revocation.index(), is_unshared)
+        self.delivered(revocation.index(), is_unpublished)
     }
 
     fn is_pending(&self, revocation: &Revocation) -> bool {

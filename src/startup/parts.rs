@@ -16,9 +16,10 @@ use super::{keys, revocations, tls, traces};
 use crate::audit::{self, AuditLog};
 use crate::config::{AuditDestination, InvalidSettings, Problems, Registry, Settings, Source};
 use crate::health::Lifecycle;
-use crate::replication::Redis;
+use crate::replication::{Outboxes, Redis};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::{Collector, SpanExporter, Traces};
+use auth_gateway_core::shared_tables::Replicas;
 use auth_gateway_core::{Keys, Random};
 use auth_gateway_server::{ConnectionTimeouts, PassedSockets};
 
@@ -99,8 +100,10 @@ pub struct Parts {
     pub sockets: Arc<PassedSockets>,
     /// How long clients may take.
     pub timeouts: ConnectionTimeouts,
-    /// The Redis between the replicas, if one is set.
-    pub redis: Option<Redis>,
+    /// The Redis between the replicas, if one is set, and what this replica sends there.
+    pub replication: Option<(Redis, Outboxes)>,
+    /// How the gateway reaches the other replicas.
+    pub replicas: Replicas,
     /// The bearer token of operators, if one is set.
     pub operator_token: Option<Arc<Replaceable<SecretString>>>,
     /// The audit log, not yet open.
@@ -175,6 +178,11 @@ impl Parts {
         let traces = (built.collector)
             .map(|collector| traces::traces(&settings.traces, collector, &metrics, &*random));
         let operator_token = built.operator_token.map(Arc::new);
+        let replication = built.redis.zip(settings.redis.as_ref());
+        let replication = replication.map(|(redis, section)| {
+            let outboxes = Outboxes::new(&redis, &clock, &*random, section.share_knowledge);
+            (redis, outboxes)
+        });
         Some(Self {
             iams: built.iams.into_iter().map(Replaceable::shared).collect(),
             permission_source: built.permission_source.map(Replaceable::shared),
@@ -187,7 +195,10 @@ impl Parts {
             timeouts: ConnectionTimeouts::default(),
             lifecycle: Lifecycle::default(),
             sockets: Arc::default(),
-            redis: built.redis,
+            replicas: (replication.as_ref())
+                .map(|(_, outboxes)| outboxes.replicas())
+                .unwrap_or_default(),
+            replication,
             operator_token: operator_token.map(Replaceable::shared),
             traces,
             source: None,

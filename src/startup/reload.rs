@@ -63,7 +63,7 @@ impl FilePoller {
             iams: parts.iams.clone(),
             permission_source: parts.permission_source.clone(),
             tls: parts.tls.clone(),
-            redis: parts.redis.clone(),
+            redis: parts.replication.as_ref().map(|(redis, _)| redis.clone()),
             operator_token: parts.operator_token.clone(),
             span_exporter: parts.traces.as_ref().map(|(_, exporter)| exporter.clone()),
             metrics: Arc::clone(&parts.metrics),

@@ -63,15 +63,17 @@ fn sentinels(settings: &SentinelSettings) -> Sentinels {
 pub(super) fn replication_stream(
     settings: &Settings,
     parts: &Parts,
-    gateway: &Arc<Gateway>,
+    gateway: &Gateway,
 ) -> Option<ReplicationStream> {
+    let (redis, outboxes) = parts.replication.clone()?;
     Some(ReplicationStream::new(ReplicationParts {
-        redis: parts.redis.clone()?,
-        gateway: Arc::clone(gateway),
-        clock: Arc::clone(&parts.clock),
+        redis,
+        outboxes,
+        tables: gateway.tables().clone(),
+        keys: Arc::clone(&parts.keys),
+        subscribers: gateway.subscribers().clone(),
         random: Arc::clone(&parts.random),
         catch_up_deadline: settings.redis.as_ref()?.catch_up_deadline,
-        share_knowledge: settings.redis.as_ref()?.share_knowledge,
     }))
 }
 

@@ -27,9 +27,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry, Unit};
 use strum::{IntoStaticStr, VariantArray};
 
+use auth_gateway_core::Gateway;
 use auth_gateway_core::Keys;
 use auth_gateway_core::introspection_cache::CacheUsage;
-use auth_gateway_core::session_revoker::SessionRevoker;
 
 pub use audit::AuditMetrics;
 pub use events::EventMetrics;
@@ -214,8 +214,8 @@ impl Metrics {
     }
 
     /// Sets the size of the table of revocations, its maximum, and the number of those that are not sent yet.
-    pub fn revocations(&self, revoker: &SessionRevoker) {
-        self.replicas.take(revoker);
+    pub fn revocations(&self, gateway: &Gateway) {
+        self.replicas.take(gateway);
     }
 
     /// The counters of load shedding.

@@ -25,7 +25,7 @@ const MOMENT: Duration = Duration::from_millis(1);
 fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, ReplicationStream) {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(NOW));
     let settings = settings(&[("redis.url", &format!("redis://127.0.0.1:{port}"))]);
-    let parts = prepare(&settings, Arc::clone(&clock));
+    let parts = prepare(&settings, clock);
     let Connected {
         gateway, health, ..
     } = connect(&settings, &parts);
@@ -34,13 +34,15 @@ fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, ReplicationStream) {
         let probed = iam.adapter().probe().now_or_never();
         assert_eq!(probed, Some(Ok(())));
     }
+    let (redis, outboxes) = parts.replication.expect("a Redis");
     let stream = ReplicationStream::new(ReplicationParts {
-        redis: parts.redis.expect("a Redis"),
-        gateway: Arc::clone(&gateway),
-        clock,
+        redis,
+        outboxes,
+        tables: gateway.tables().clone(),
+        keys: parts.keys,
         random: parts.random,
+        subscribers: gateway.subscribers().clone(),
         catch_up_deadline: DEADLINE,
-        share_knowledge: true,
     });
     (gateway, health, stream)
 }

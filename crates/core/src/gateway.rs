@@ -21,19 +21,19 @@ use crate::event::{Event, LoginEnd, Subscribers};
 use crate::gateway_keys::Keys;
 use crate::iams::{Common, Iam, IamParts, Iams};
 use crate::identifiers::Identifier;
-use crate::introspection_cache::shared::SharedCache;
+use crate::introspection_cache::shared::SealedSharedCache;
 use crate::introspection_cache::{ActiveSession, IntrospectionRequest};
-use crate::login_limiter::{Limits, LoginRateLimiter};
+use crate::login_limiter::Limits;
 use crate::logout_token_limiter::LogoutTokenRateLimiter;
 use crate::random::Random;
 use crate::request::RequestContext;
 use crate::results::{EndedByIam, LoggedOut, NewSession, Source};
-use crate::revocations::{Cause, Revocations};
+use crate::revocations::Cause;
 use crate::session::{ConstantTimeFallback, OpenedSession, SessionTokens};
 use crate::session_id::SessionId;
 use crate::session_revoker::SessionRevoker;
+use crate::shared_tables::SharedTables;
 use crate::single_flight::Admission;
-use crate::timeline::Timeline;
 use crate::upstream_logouts::UpstreamLogout;
 
 /// The settings that all IAMs share.
@@ -64,8 +64,8 @@ pub struct GatewayParts {
     pub random: Arc<dyn Random>,
     /// The settings.
     pub policy: Policy,
-    /// The table of revocations, empty at the start.
-    pub revocations: Revocations,
+    /// The tables that the other replicas fill too.
+    pub tables: SharedTables,
     /// Receive what happens.
     pub subscribers: Subscribers,
 }
@@ -78,9 +78,8 @@ pub struct Gateway {
     random: Arc<dyn Random>,
     policy: Policy,
     session_tokens: SessionTokens,
-    revocations: Arc<Revocations>,
+    tables: SharedTables,
     session_revoker: Arc<SessionRevoker>,
-    login_limiter: LoginRateLimiter,
     logout_token_limiter: LogoutTokenRateLimiter,
     subscribers: Subscribers,
 }
@@ -95,45 +94,45 @@ impl Gateway {
             clock,
             random,
             policy,
-            revocations,
+            tables,
             subscribers,
         } = parts;
-        let revocations = Arc::new(revocations);
+        let shared_cache = tables.replicas.cache.as_ref();
+        let shared_cache = shared_cache.map(|cache| SealedSharedCache {
+            cache: Arc::clone(cache),
+            keys: Arc::clone(&keys),
+            random: Arc::clone(&random),
+            clock: Arc::clone(&clock),
+            subscribers: subscribers.clone(),
+        });
         let common = Common {
             clock: &clock,
             random: &random,
-            revocations: &revocations,
+            revocations: &tables.revocations,
             subscribers: &subscribers,
             cache_bytes: policy.cache_bytes,
+            shared_cache,
         };
         let iams = Arc::new(Iams::new(iams, &common));
-        let timeline = Arc::new(Timeline::new(Arc::clone(&clock)));
         let session_tokens = SessionTokens {
             fallback: ConstantTimeFallback::of(&iams),
             iams: Arc::clone(&iams),
             keys: Arc::clone(&keys),
             clock: Arc::clone(&clock),
             random: Arc::clone(&random),
-            revocations: Arc::clone(&revocations),
-            timeline: Arc::clone(&timeline),
+            revocations: Arc::clone(&tables.revocations),
+            timeline: Arc::clone(&tables.timeline),
         };
         let session_revoker = SessionRevoker::new(
             Arc::clone(&iams),
             Arc::clone(&keys),
             Arc::clone(&clock),
-            Arc::clone(&revocations),
-            timeline,
+            &tables,
         );
         Self {
             session_tokens,
-            revocations,
+            tables,
             session_revoker: Arc::new(session_revoker),
-            login_limiter: LoginRateLimiter::new(
-                policy.login_limits,
-                Arc::clone(&clock),
-                Arc::clone(&keys.identifiers),
-                subscribers.clone(),
-            ),
             logout_token_limiter: LogoutTokenRateLimiter::new(Arc::clone(&keys.identifiers)),
             subscribers,
             iams,
@@ -156,7 +155,7 @@ impl Gateway {
         request: &RequestContext,
         email: Option<&str>,
     ) -> Result<(), GatewayError> {
-        let admitted = (self.login_limiter).admit(request.client, email, self.iams.rates());
+        let admitted = (self.tables.login_limiter).admit(request.client, email, self.iams.rates());
         admitted.inspect_err(|error| {
             self.emit(&Event::Login {
                 request,
@@ -180,7 +179,7 @@ impl Gateway {
         request: &RequestContext,
         credentials: &Credentials,
     ) -> Result<NewSession, GatewayError> {
-        let account = self.login_limiter.account(credentials.email());
+        let account = self.tables.login_limiter.account(credentials.email());
         let iam = self.iams.for_login(credentials.email());
         let event = |end| Event::Login {
             request,
@@ -209,7 +208,7 @@ impl Gateway {
         };
         let session_id = SessionId::generate(&*self.random)?;
         let requested_at = self.clock.now();
-        if !self.revocations.has_room(requested_at) {
+        if !self.tables.revocations.has_room(requested_at) {
             return Err(NotReady::TooManyRevocations.into());
         }
         let call = async {
@@ -219,7 +218,7 @@ impl Gateway {
             Ok((iam, authenticated))
         };
         let rate = iam.and_then(|iam| iam.rate.as_ref());
-        let limited = self.login_limiter.limit(
+        let limited = self.tables.login_limiter.limit(
             account,
             credentials,
             client.address,
@@ -265,7 +264,7 @@ impl Gateway {
         session: &NewSession,
     ) {
         let iam = self.iams.for_login(credentials.email());
-        let account = self.login_limiter.account(credentials.email());
+        let account = self.tables.login_limiter.account(credentials.email());
         self.emit(&Event::Login {
             request,
             account: Some((credentials.email(), account)),
@@ -314,7 +313,7 @@ impl Gateway {
         scope: Scope<'_>,
         iam_name: &mut Option<&'g Arc<str>>,
     ) -> Result<Exchanged, GatewayError> {
-        self.revocations.refuse_catching_up()?;
+        self.tables.revocations.refuse_catching_up()?;
         let arrived = self.clock.now();
         let mut buffer = Zeroizing::default();
         let opened = self
@@ -324,7 +323,7 @@ impl Gateway {
         *iam_name = Some(&iam.name);
         let mut names = opened.names();
         // Before the expiry is checked, so that both refusals take the same time.
-        let revoked = self.revocations.refuse_revoked(&mut names);
+        let revoked = self.tables.revocations.refuse_revoked(&mut names);
         if session.has_expired(arrived) {
             return Err(InvalidSession::Expired.into());
         }
@@ -353,7 +352,7 @@ impl Gateway {
             Box::pin(introspection).await?
         };
         // Again: a revocation during the introspection must have an effect.
-        self.revocations.refuse_revoked(&mut names)?;
+        self.tables.revocations.refuse_revoked(&mut names)?;
         let now = self.clock.now();
         if session.has_expired(now) {
             return Err(InvalidSession::Expired.into());
@@ -432,12 +431,12 @@ impl Gateway {
         let upstream_logouts = &opened.iam.upstream_logouts;
         let logged_out = opened.revocation(Cause::LoggedOut);
         let has_ended_upstream =
-            || self.revocations.cause_of(&mut opened.names()) == Some(Cause::Upstream);
-        self.revocations.record(&logged_out, now);
+            || self.tables.revocations.cause_of(&mut opened.names()) == Some(Cause::Upstream);
+        self.tables.revocations.record(&logged_out, now);
         if has_ended_upstream() {
             upstream_logouts.ended_otherwise(logged_out.name);
             // This replica may know that from the IAM, which did not inform the others.
-            self.session_revoker.share(logged_out, now).await;
+            self.session_revoker.publish(logged_out, now).await;
             return Ok(());
         }
         let upstream = opened.session.upstream();
@@ -458,7 +457,7 @@ impl Gateway {
                 let session_revoker = Arc::clone(&self.session_revoker);
                 async move {
                     let ended = logouts.end(logout).await;
-                    session_revoker.share(logged_out, now).await;
+                    session_revoker.publish(logged_out, now).await;
                     ended
                 }
             },
@@ -539,7 +538,7 @@ impl Gateway {
             ));
         }
         let now = self.clock.now();
-        if !iam.admit_logout_token(now) || !self.revocations.has_room_for_reports(now) {
+        if !iam.admit_logout_token(now) || !self.tables.revocations.has_room_for_reports(now) {
             return Err(NotReady::TooManyRevocations.into());
         }
         self.session_revoker
@@ -556,38 +555,16 @@ impl Gateway {
         })
     }
 
-    /// This replica has all revocations of the others again, and receives further ones from now on.
-    /// Some may have been missed, so cached data about sessions from before is not used.
-    pub fn caught_up(&self) {
-        for iam in self.iams.iter() {
-            iam.introspection_cache.invalidate_before(self.clock.now());
-        }
-        self.session_revoker.serve_without_catching_up();
-    }
-
-    /// From now on, cached data is shared with the other replicas. Only the first call has an effect.
-    pub fn share_knowledge(&self, cache: &Arc<dyn SharedCache>) {
-        for iam in self.iams.iter() {
-            let (keys, random) = (Arc::clone(&self.keys), Arc::clone(&self.random));
-            iam.introspection_cache.share_through(
-                Arc::clone(cache),
-                keys,
-                random,
-                self.subscribers.clone(),
-            );
-        }
-    }
-
     /// Resets the login limits of an account for unknown networks, and for the network of this
     /// address. Returns the account in the log.
     pub fn reset_login_limits(&self, email: &str, address: Option<ClientAddress>) -> Identifier {
-        self.login_limiter.clear_failures(email, address)
+        self.tables.login_limiter.clear_failures(email, address)
     }
 
-    /// The limits of logins.
+    /// The tables that the other replicas fill too.
     #[must_use]
-    pub const fn login_limiter(&self) -> &LoginRateLimiter {
-        &self.login_limiter
+    pub const fn tables(&self) -> &SharedTables {
+        &self.tables
     }
 
     /// Records and shares revocations.

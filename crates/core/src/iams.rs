@@ -12,6 +12,7 @@ use iam_adapters::{AllowedScopes, Clock, IamAdapter, LogoutTokens, Moment};
 use super::account::normalized_domain;
 use super::error::GatewayError;
 use super::event::Subscribers;
+use super::introspection_cache::shared::SealedSharedCache;
 use super::introspection_cache::{CacheUsage, Caches, Freshness, IntrospectionCache};
 use super::login_limiter::Rate;
 use super::revocations::Revocations;
@@ -146,6 +147,7 @@ pub(super) struct Common<'c> {
     pub(super) subscribers: &'c Subscribers,
     /// The bound of the caches, in bytes.
     pub(super) cache_bytes: u64,
+    pub(super) shared_cache: Option<SealedSharedCache>,
 }
 
 /// All IAMs of a gateway. Two of them never have the same issuer.
@@ -175,6 +177,7 @@ impl Iams {
                 Arc::clone(revocations),
                 policy.freshness,
                 caches.clone(),
+                common.shared_cache.clone(),
             );
             let upstream_logouts = UpstreamLogouts::new(
                 Arc::clone(&name),

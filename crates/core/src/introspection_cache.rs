@@ -14,8 +14,7 @@
 pub mod shared;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN, digest};
@@ -29,13 +28,11 @@ use opentelemetry::KeyValue;
 use opentelemetry::trace::SpanBuilder;
 
 use super::error::{GatewayError, InvalidSession};
-use super::event::{Event, Subscribers};
-use super::gateway_keys::Keys;
+use super::event::Event;
 use super::revocations::{Name, Revocation, Revocations};
 use super::single_flight::{Admission, SingleFlight};
-use crate::random::Random;
 use crate::results::{LookUp, Source};
-use shared::{SealedSharedCache, SharedCache};
+use shared::SealedSharedCache;
 
 type Digest = [u8; SHA256_OUTPUT_LEN];
 
@@ -213,10 +210,8 @@ pub struct IntrospectionCache {
     subjects: Context,
     caches: Caches,
     in_flight: SingleFlight<Digest, IntrospectionOutcome>,
-    shared: OnceLock<SealedSharedCache>,
-    /// Cached data from requests that were sent then or before is not used; in nanoseconds of
-    /// [`Moment::monotonic`].
-    invalidated_before: AtomicU64,
+    /// `None`: other replicas do not share their data.
+    shared: Option<SealedSharedCache>,
 }
 
 /// The memory of an entry beside its key and value: moka's own data. Measured as resident
@@ -234,6 +229,7 @@ impl IntrospectionCache {
         revocations: Arc<Revocations>,
         freshness: Freshness,
         caches: Caches,
+        shared: Option<SealedSharedCache>,
     ) -> Self {
         let mut subjects = Context::new(&SHA256);
         for part in [iam.name(), iam.issuer()] {
@@ -248,8 +244,7 @@ impl IntrospectionCache {
             subjects,
             caches,
             in_flight: SingleFlight::default(),
-            shared: OnceLock::new(),
-            invalidated_before: AtomicU64::new(0),
+            shared,
         }
     }
 
@@ -273,7 +268,7 @@ impl IntrospectionCache {
     fn within(&self, of: &Fingerprint, now: Moment, limit: AgeLimit) -> Option<Arc<Permissions>> {
         let alive_at = self.caches.liveness.get(&of.session)?;
         let age_max = self.age_max(self.freshness.liveness, &of.session, limit);
-        if now.since(alive_at) >= age_max || self.is_invalidated(alive_at) {
+        if now.since(alive_at) >= age_max || self.revocations.missed_since(alive_at) {
             return None;
         }
         let known = self.caches.permissions.get(&of.subject)?;
@@ -287,19 +282,6 @@ impl IntrospectionCache {
             AgeLimit::Full => freshness,
             AgeLimit::Stale => freshness + self.freshness.stale_if_error,
         }
-    }
-
-    /// Cached data about sessions from requests up to `moment` is no longer used, even if it is
-    /// fresh or the IAM cannot be called: a revocation of another replica may have been missed.
-    pub fn invalidate_before(&self, moment: Moment) {
-        let nanos = nanos(moment);
-        self.invalidated_before.fetch_max(nanos, Ordering::Release);
-    }
-
-    fn is_invalidated(&self, requested_at: Moment) -> bool {
-        let until = self.invalidated_before.load(Ordering::Acquire);
-        // Zero: no revocation was missed.
-        until > 0 && nanos(requested_at) <= until
     }
 
     /// Records that the IAM, called at `requested_at`, reported the session as active, and the
@@ -329,24 +311,6 @@ impl IntrospectionCache {
 }
 
 impl IntrospectionCache {
-    /// From now on, cached data is shared with the other replicas. Only the first call has an effect.
-    pub(super) fn share_through(
-        &self,
-        cache: Arc<dyn SharedCache>,
-        keys: Arc<Keys>,
-        random: Arc<dyn Random>,
-        subscribers: Subscribers,
-    ) {
-        let clock = Arc::clone(&self.clock);
-        let _ = self.shared.set(SealedSharedCache {
-            cache,
-            keys,
-            random,
-            clock,
-            subscribers,
-        });
-    }
-
     /// Offers the other replicas what the IAM, called at `requested_at`, responded about the session
     /// with this name.
     pub fn publish(
@@ -356,7 +320,7 @@ impl IntrospectionCache {
         requested_at: Moment,
         permissions: &Permissions,
     ) {
-        if let Some(shared) = self.shared.get() {
+        if let Some(shared) = &self.shared {
             let lifetime = self.freshness.liveness.min(self.freshness.permissions);
             shared.put(of, name, requested_at, lifetime, permissions);
         }
@@ -365,7 +329,7 @@ impl IntrospectionCache {
     /// Caches what another replica shared, if it is newer than the data here. Returns permissions that
     /// are then fresh enough.
     async fn look_up_shared(&self, request: &IntrospectionRequest) -> Option<Arc<Permissions>> {
-        let shared = self.shared.get()?;
+        let shared = self.shared.as_ref()?;
         let of = &request.fingerprint;
         let found = shared.get(of, request.revocation.name).await;
         let fresh = found.and_then(|(requested_at, permissions)| {
@@ -396,7 +360,7 @@ impl IntrospectionCache {
         let span = ChildSpan::start(|| SpanBuilder::from_name("introspection"));
         let introspection = async {
             let (requested_at, result) = self.introspect_once(&request, now).await;
-            if result.is_ok() && self.is_invalidated(requested_at) {
+            if result.is_ok() && self.revocations.missed_since(requested_at) {
                 // Revocations may have been missed during the call. Only one more call: an unstable
                 // connection to the other replicas must not delay clients.
                 let (_, result) = self.introspect_once(&request, self.clock.now()).await;
@@ -461,7 +425,9 @@ impl IntrospectionCache {
         self.in_flight.join_or_start(
             request.fingerprint.session,
             now,
-            |requested_at| now.since(requested_at) < max_age && !self.is_invalidated(requested_at),
+            |requested_at| {
+                now.since(requested_at) < max_age && !self.revocations.missed_since(requested_at)
+            },
             || {
                 let fresh = self.fresh(&request.fingerprint, now);
                 let fresh = fresh.map(|permissions| {
@@ -577,10 +543,6 @@ const fn may_be_of_one_session(fault: &IamError) -> bool {
         // Each of its faults but this one came after a call to the IAM.
         IamError::PermissionSource(fault) => !matches!(**fault, IamError::CircuitOpen),
     }
-}
-
-fn nanos(moment: Moment) -> u64 {
-    u64::try_from(moment.monotonic.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Between 90 % and 100 % of a freshness, always the same for one key. Keys are hashes, so their

@@ -24,6 +24,7 @@ pub mod sealed_session;
 pub mod session;
 pub mod session_id;
 pub mod session_revoker;
+pub mod shared_tables;
 mod single_flight;
 pub mod timeline;
 pub mod upstream_logouts;

@@ -24,7 +24,7 @@ mod rate;
 mod sharing;
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::{ClientAddress, Clock, Network};
@@ -37,7 +37,7 @@ use counts::{Counts, Quota, Settlement};
 use known_networks::KnownNetworks;
 
 pub use rate::Rate;
-pub use sharing::{LoginChange, LoginEvent, LoginReplicas};
+pub use sharing::{LoginChange, LoginEvent, LoginPublisher};
 
 /// How many times more failures than an IPv6 /64 the /48 around it may have. A rented server has a
 /// /64 or all 65,536 of a /48, so a limit for the /64 alone could be evaded. A provider gives each
@@ -91,7 +91,8 @@ pub struct SlowRate {
 pub struct LoginRateLimiter {
     clock: Arc<dyn Clock>,
     key: Arc<IdentifierKey>,
-    replicas: OnceLock<Arc<dyn LoginReplicas>>,
+    /// `None`: there are no other replicas.
+    replicas: Option<Arc<dyn LoginPublisher>>,
     account: Option<Quota>,
     slow: Option<Quota>,
     sessions: Option<Quota>,
@@ -112,6 +113,7 @@ impl LoginRateLimiter {
         limits: Limits,
         clock: Arc<dyn Clock>,
         key: Arc<IdentifierKey>,
+        replicas: Option<Arc<dyn LoginPublisher>>,
         subscribers: Subscribers,
     ) -> Self {
         let site = Bound {
@@ -121,7 +123,7 @@ impl LoginRateLimiter {
         Self {
             clock,
             key,
-            replicas: OnceLock::new(),
+            replicas,
             account: Quota::of(limits.account),
             slow: Quota::slow(limits.account_slow),
             sessions: Quota::of(limits.account_sessions),
@@ -182,7 +184,7 @@ impl LoginRateLimiter {
         let pair = address.map(|address| self.pair(account, address));
         let (index, pair) = (account.index(), pair.unwrap_or_default());
         self.reset(index, pair);
-        self.share(LoginChange::Reset {
+        self.publish(LoginChange::Reset {
             account: index,
             pair,
         });

@@ -10,6 +10,7 @@
 //! replicas that open each other's sessions compute the same names without a further secret.
 //!
 mod entry;
+mod publisher;
 mod revocation;
 
 use std::collections::{HashMap, hash_map};
@@ -20,6 +21,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use aws_lc_rs::hmac;
 use iam_adapters::Moment;
 
+pub use publisher::{Delivered, RevocationPublisher};
 pub use revocation::{Cause, Kind, Revocation};
 
 use super::entry_key::{EntryKey, truncated};
@@ -32,9 +34,9 @@ use entry::{Entry, Insertion, Source};
 /// Finds a revocation.
 pub type RevocationIndex = (Kind, Name);
 
-/// The result of recording a revocation that another replica sent.
+/// The result of applying a revocation that another replica sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Learned {
+pub enum RemoteOutcome {
     /// It changed the table.
     New,
     /// It was recorded already.
@@ -75,6 +77,9 @@ pub struct Revocations {
     recorded: AtomicU64,
     /// Whether revocations of the other replicas from before the start are still unknown.
     is_catching_up: AtomicBool,
+    /// Revocations of the other replicas may have been missed until then, in nanoseconds of
+    /// [`Moment::monotonic`]; 0: none.
+    missed_until: AtomicU64,
 }
 
 impl Default for Revocations {
@@ -94,6 +99,16 @@ impl Revocations {
             iams: AtomicUsize::default(),
             recorded: AtomicU64::default(),
             is_catching_up: AtomicBool::default(),
+            missed_until: AtomicU64::default(),
+        }
+    }
+
+    /// An empty table. If it `is_shared` with other replicas, their revocations are unknown.
+    #[must_use]
+    pub fn new(is_shared: bool) -> Self {
+        Self {
+            is_catching_up: is_shared.into(),
+            ..Self::default()
         }
     }
 
@@ -146,15 +161,28 @@ impl Revocations {
         self.is_catching_up.load(Ordering::Acquire)
     }
 
-    /// From now on, revocations of the other replicas may be unknown.
-    pub(super) fn begin_catching_up(&self) {
-        self.is_catching_up.store(true, Ordering::Release);
+    /// This replica has all revocations of the others again, and receives further ones from now on.
+    /// Some may have been missed, so cached data about sessions from before is not used, even if it is
+    /// fresh or the IAM cannot be called.
+    pub fn caught_up(&self, now: Moment) {
+        let nanos = nanos(now);
+        self.missed_until.fetch_max(nanos, Ordering::Release);
+        self.serve_without_catching_up();
     }
 
-    /// From now on, revocations of the other replicas are known, or are not needed. Returns whether
-    /// they were unknown.
-    pub(super) fn stop_catching_up(&self) -> bool {
+    /// Lets access tokens be issued from now on although revocations of the other replicas are unknown.
+    /// Returns whether that was the reason that none were issued.
+    ///
+    /// Only for an IAM that holds the sessions: it reports those as inactive whose logout it
+    /// confirmed. A session is accepted whose logout failed there, or that an operator revoked.
+    pub fn serve_without_catching_up(&self) -> bool {
         self.is_catching_up.swap(false, Ordering::AcqRel)
+    }
+
+    /// Whether a revocation may have been missed that an answer of the IAM to a request of this moment lacks.
+    pub(super) fn missed_since(&self, requested_at: Moment) -> bool {
+        let until = self.missed_until.load(Ordering::Acquire);
+        until > 0 && nanos(requested_at) <= until
     }
 
     /// Whether there is a revocation of this kind and name.
@@ -167,23 +195,23 @@ impl Revocations {
         self.insert(revocation, Source::Local, now);
     }
 
-    /// Records a revocation that the other replicas get. Returns whether it must be sent: they have nothing of it, or
+    /// Records a revocation that is published to the other replicas. Returns whether it must be sent: they have nothing of it, or
     /// an earlier form.
-    pub fn share(&self, revocation: &Revocation, now: Moment) -> bool {
-        self.insert(revocation, Source::Shared, now).is_unshared
+    pub fn record_published(&self, revocation: &Revocation, now: Moment) -> bool {
+        self.insert(revocation, Source::Shared, now).is_unpublished
     }
 
-    /// Records a revocation that another replica sent. It is recorded even if the table is full:
+    /// Applies a revocation that another replica sent. It is recorded even if the table is full:
     /// otherwise the revoked session would be accepted. The number of sessions bounds the table.
-    pub fn learn(&self, revocation: &Revocation, now: Moment) -> Learned {
+    pub fn apply_remote(&self, revocation: &Revocation, now: Moment) -> RemoteOutcome {
         let seconds = now.unix_seconds();
         if revocation.forget_at <= seconds {
-            return Learned::Expired;
+            return RemoteOutcome::Expired;
         }
         if self.insert(revocation, Source::Learned, now).is_change {
-            Learned::New
+            RemoteOutcome::New
         } else {
-            Learned::Known
+            RemoteOutcome::Known
         }
     }
 
@@ -334,6 +362,10 @@ impl Revocations {
     fn write(&self) -> RwLockWriteGuard<'_, Entries> {
         self.entries.write().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn nanos(moment: Moment) -> u64 {
+    u64::try_from(moment.monotonic.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn is_sweep_due(entries: &Entries, now: Moment) -> bool {

@@ -1,9 +1,7 @@
 //! Records revocations that come from the IAM, a logout, an operator or another replica, and sends
 //! those of this replica to the others.
 
-use std::fmt;
-use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{JoinAll, join_all};
@@ -14,27 +12,12 @@ use tokio::time::sleep;
 use super::gateway_keys::Keys;
 use super::iams::{Iam, Iams};
 use super::keys::overlap;
-use super::revocations::{Kind, Learned, Revocation, RevocationKey, Revocations};
+use super::revocations::{
+    Delivered, Kind, Revocation, RevocationKey, RevocationPublisher, Revocations,
+};
+use super::shared_tables::SharedTables;
 use super::timeline::Timeline;
 use crate::revoked_sessions::{NotRevocable, RevokedSessions};
-
-/// Ready when the other replicas have the revocation, or when waiting longer would delay a client
-/// too much. A caller that need not wait drops it: the revocation is sent all the same.
-pub type Delivered = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// Sends revocations to the other replicas.
-pub trait Replicas: fmt::Debug + Send + Sync {
-    /// Sends a revocation if `is_unshared`: the others do not have its latest form, nor was that sent. If it cannot be
-    /// sent now, it is sent later. Until then, the freshness of cached data bounds how long other replicas accept the
-    /// session.
-    fn send(&self, revocation: &Revocation, is_unshared: bool) -> Delivered;
-
-    /// Whether the revocation is not sent yet.
-    fn is_pending(&self, revocation: &Revocation) -> bool;
-
-    /// How many revocations are not sent yet.
-    fn pending(&self) -> usize;
-}
 
 /// For a revocation until the call returns, the time from its record to that return. Sessions begin at
 /// other replicas meanwhile, so the revocation must have the time of the return before it is sent. It is
@@ -68,7 +51,8 @@ pub struct SessionRevoker {
     clock: Arc<dyn Clock>,
     revocations: Arc<Revocations>,
     timeline: Arc<Timeline>,
-    replicas: OnceLock<Arc<dyn Replicas>>,
+    /// `None`: there are no other replicas.
+    replicas: Option<Arc<dyn RevocationPublisher>>,
 }
 
 impl SessionRevoker {
@@ -76,29 +60,29 @@ impl SessionRevoker {
         iams: Arc<Iams>,
         keys: Arc<Keys>,
         clock: Arc<dyn Clock>,
-        revocations: Arc<Revocations>,
-        timeline: Arc<Timeline>,
+        tables: &SharedTables,
     ) -> Self {
         Self {
             iams,
             keys,
             clock,
-            revocations,
-            timeline,
-            replicas: OnceLock::new(),
+            revocations: Arc::clone(&tables.revocations),
+            timeline: Arc::clone(&tables.timeline),
+            replicas: tables.replicas.revocations.clone(),
         }
     }
 
     /// Whether there are other replicas to share revocations with.
     #[must_use]
     pub fn is_shared(&self) -> bool {
-        self.replicas.get().is_some()
+        self.replicas.is_some()
     }
 
     /// How many revocations are not sent to the other replicas yet.
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.replicas.get().map_or(0, |replicas| replicas.pending())
+        let replicas = self.replicas.as_ref();
+        replicas.map_or(0, |replicas| replicas.pending())
     }
 
     /// Revokes the gateway sessions of an IAM session, by the IAM's session id.
@@ -110,7 +94,7 @@ impl SessionRevoker {
             return;
         }
         let (now, longest) = (self.clock.now(), iam.policy.session_max_lifetime);
-        self.share_under_every_key(now, longest, |key| {
+        self.publish_under_every_key(now, longest, |key| {
             let name = key.upstream_session(iam.kind, &iam.issuer, id);
             Revocation::of_upstream_session(name, now, longest)
         });
@@ -120,7 +104,7 @@ impl SessionRevoker {
     /// milliseconds since 1970 on the [`Timeline`].
     pub fn end_sessions_of(&self, iam: &Iam, subject: &str, begun_until: u64) {
         let (now, longest) = (self.clock.now(), iam.policy.session_max_lifetime);
-        self.share_under_every_key(now, longest, |key| {
+        self.publish_under_every_key(now, longest, |key| {
             let name = key.subject(iam.kind, &iam.issuer, subject);
             Revocation::of_subject(name, begun_until, now, longest)
         });
@@ -159,7 +143,7 @@ impl SessionRevoker {
         let name = key.logout_token(iam.kind, &iam.issuer, &token.jti);
         let used = Revocation::of_upstream_session(name, now, AGE_MAX + SKEW_MAX);
         // The IAM does not wait for the delivery.
-        drop(self.share(used, now));
+        drop(self.publish(used, now));
     }
 
     /// Revokes sessions on behalf of an operator, at once. The future waits for the delivery to the other
@@ -197,7 +181,7 @@ impl SessionRevoker {
                 let left = Duration::from_millis(until.saturating_sub(self.timeline.now()));
                 sleep(left.min(LONG_LEAD) + Duration::from_millis(1)).await;
             }
-            match self.replicas.get() {
+            match &self.replicas {
                 None => Propagation::Off,
                 Some(replicas) if revocations.iter().any(|one| replicas.is_pending(one)) => {
                     Propagation::Pending
@@ -211,7 +195,7 @@ impl SessionRevoker {
     fn record(&self, sessions: &RevokedSessions, until: u64) -> Result<Recorded, NotRevocable> {
         let now = self.clock.now();
         let revocations = self.revocations_of(sessions, until, now)?;
-        let share = |revocation: &Revocation| self.share(*revocation, now);
+        let share = |revocation: &Revocation| self.publish(*revocation, now);
         Ok(Recorded {
             delivered: join_all(revocations.iter().map(share)),
             revocations,
@@ -277,7 +261,7 @@ impl SessionRevoker {
             .collect()
     }
 
-    fn share_under_every_key(
+    fn publish_under_every_key(
         &self,
         now: Moment,
         longest: Duration,
@@ -285,58 +269,19 @@ impl SessionRevoker {
     ) {
         for revocation in self.under_every_key(now, longest, revocation) {
             // No client waits for the delivery.
-            drop(self.share(revocation, now));
+            drop(self.publish(revocation, now));
         }
     }
 
     /// Records a revocation, and sends it to the other replicas unless they have it.
-    pub(super) fn share(&self, revocation: Revocation, now: Moment) -> Delivered {
-        if let Some(replicas) = self.replicas.get() {
-            let is_unshared = self.revocations.share(&revocation, now);
-            replicas.send(&revocation, is_unshared)
+    pub(super) fn publish(&self, revocation: Revocation, now: Moment) -> Delivered {
+        if let Some(replicas) = &self.replicas {
+            let is_unpublished = self.revocations.record_published(&revocation, now);
+            replicas.publish(&revocation, is_unpublished)
         } else {
             self.revocations.record(&revocation, now);
             Box::pin(std::future::ready(()))
         }
-    }
-
-    /// From now on, revocations are sent to the other replicas. Only the first call has an effect: a
-    /// gateway is one replica of one group.
-    ///
-    /// Revocations of the others may be unknown here, so no access tokens are issued until
-    /// [`Gateway::caught_up`](super::Gateway::caught_up) or
-    /// [`Self::serve_without_catching_up`].
-    pub fn join(&self, replicas: Arc<dyn Replicas>) {
-        if self.replicas.set(replicas).is_ok() {
-            self.timeline.join();
-            self.revocations.begin_catching_up();
-        }
-    }
-
-    /// Issues access tokens from now on although revocations of the other replicas are unknown.
-    /// Returns whether that was the reason that none were issued.
-    ///
-    /// Only for an IAM that holds the sessions: it reports those as inactive whose logout it
-    /// confirmed. A session is accepted whose logout failed there, or that an operator revoked.
-    pub fn serve_without_catching_up(&self) -> bool {
-        self.revocations.stop_catching_up()
-    }
-
-    /// Records a revocation that another replica sent.
-    pub fn learn(&self, revocation: &Revocation) -> Learned {
-        self.revocations.learn(revocation, self.clock.now())
-    }
-
-    /// The time line of the replicas.
-    #[must_use]
-    pub fn timeline(&self) -> &Timeline {
-        &self.timeline
-    }
-
-    /// The table of revocations.
-    #[must_use]
-    pub fn revocations(&self) -> &Arc<Revocations> {
-        &self.revocations
     }
 }
 

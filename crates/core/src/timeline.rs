@@ -46,18 +46,19 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// The time line of a replica without others: its own clock.
+    /// The time line of a replica. Without others it is its own clock. With others it is that of their
+    /// store, which is not measured yet.
     #[must_use]
-    pub const fn new(clock: Arc<dyn Clock>) -> Self {
+    pub const fn new(clock: Arc<dyn Clock>, is_shared: bool) -> Self {
+        let state = if is_shared {
+            State::Unmeasured
+        } else {
+            State::Alone
+        };
         Self {
             clock,
-            state: Mutex::new(State::Alone),
+            state: Mutex::new(state),
         }
-    }
-
-    /// From now on, the time of a store counts, which is not measured yet.
-    pub(super) fn join(&self) {
-        *self.state() = State::Unmeasured;
     }
 
     /// The store responded with its time, since 1970, to a question that was sent at the first of these
@@ -130,9 +131,9 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const NOON: Duration = Duration::from_secs(1_800_000_000);
 
-    fn timeline() -> (Arc<ManualClock>, Timeline) {
+    fn timeline(is_shared: bool) -> (Arc<ManualClock>, Timeline) {
         let clock = Arc::new(ManualClock::at(NOON));
-        let timeline = Timeline::new(Arc::<ManualClock>::clone(&clock));
+        let timeline = Timeline::new(Arc::<ManualClock>::clone(&clock), is_shared);
         (clock, timeline)
     }
 
@@ -151,8 +152,7 @@ mod tests {
     #[test]
     fn time_line_is_the_time_of_the_store_whatever_the_clock_of_the_replica_says() {
         for store in [NOON.saturating_sub(300 * SECOND), NOON, NOON + 300 * SECOND] {
-            let (clock, timeline) = timeline();
-            timeline.join();
+            let (clock, timeline) = timeline(true);
             measure(&clock, &timeline, store, SECOND);
             assert_eq!(timeline.now(), millis(store + SECOND));
             assert_eq!(timeline.beginning_at(clock.now()), timeline.now());
@@ -170,8 +170,7 @@ mod tests {
             (Duration::ZERO, NOON.saturating_sub(DIFFERENCE_MAX)),
             (2 * NOON, NOON + DIFFERENCE_MAX),
         ] {
-            let (clock, timeline) = timeline();
-            timeline.join();
+            let (clock, timeline) = timeline(true);
             measure(&clock, &timeline, store, Duration::ZERO);
             assert_eq!(timeline.now(), millis(expected));
         }
@@ -179,9 +178,9 @@ mod tests {
 
     #[test]
     fn session_that_begins_before_the_first_measurement_has_the_earliest_time() {
-        let (clock, timeline) = timeline();
-        assert_eq!(timeline.beginning_at(clock.now()), millis(NOON));
-        timeline.join();
+        let (clock, alone) = timeline(false);
+        assert_eq!(alone.beginning_at(clock.now()), millis(NOON));
+        let (clock, timeline) = timeline(true);
         assert_eq!(timeline.now(), millis(NOON));
         let earliest = timeline.beginning_at(clock.now());
         assert_eq!(earliest, millis(NOON.saturating_sub(DIFFERENCE_MAX)));
@@ -193,7 +192,7 @@ mod tests {
 
     #[test]
     fn less_exact_measurement_counts_only_if_it_contradicts_or_the_other_is_old() {
-        let (clock, timeline) = timeline();
+        let (clock, timeline) = timeline(true);
         let difference = || timeline.now() - millis(clock.now().unix);
         measure(&clock, &timeline, NOON + SECOND, Duration::ZERO);
         assert_eq!(difference(), 1_000);

@@ -141,7 +141,8 @@ pub(super) async fn probe(call: Call) -> HttpResponse {
 
 /// `POST forget`: clears the caches of the gateway.
 pub(super) async fn clear_caches(call: Call) -> Result<HttpResponse, ControlError> {
-    call.gateway()?.gateway.caught_up();
+    let gateway = &call.gateway()?.gateway;
+    gateway.tables().revocations.caught_up(gateway.now());
     Ok(no_content())
 }
 

@@ -1,56 +1,35 @@
+use aws_lc_rs::rand::SystemRandom;
 use futures_util::FutureExt as _;
 
 use super::*;
-use auth_gateway_core::event::Subscriber;
+use auth_gateway_core::login_limiter::LoginChange;
 
-fn event(change: LoginChange) -> LoginEvent {
-    LoginEvent {
+/// Sends an event, and returns whether another one was dropped for it.
+fn send(outboxes: &LoginOutboxes, change: LoginChange) -> bool {
+    outboxes.publish(LoginEvent {
         at: 0,
         forget_at: u64::MAX,
         change,
-    }
-}
-
-/// The dropped events.
-#[derive(Debug, Default)]
-struct Dropped(Mutex<Vec<Replicated>>);
-
-impl Subscriber for Dropped {
-    fn on_event(&self, event: &Event<'_>) {
-        if let Event::Entries {
-            of,
-            outcome: EntryOutcome::Dropped,
-            count: 1,
-        } = *event
-        {
-            lock(&self.0).push(of);
-        }
-    }
+    })
 }
 
 #[test]
 fn events_are_numbered_and_failures_remove_only_failures_from_a_full_outbox() {
-    let dropped = Arc::<Dropped>::default();
-    let subscriber: Arc<dyn Subscriber> = Arc::<Dropped>::clone(&dropped);
-    let sender = Sender {
-        replica: 7,
-        last: Mutex::default(),
-        failures: Outbox::new(2),
-        known_networks: Outbox::new(2),
-        subscribers: Subscribers::new([subscriber]),
-    };
-    sender.send(event(LoginChange::Known { pair: 1 }));
-    for of in 1..=5 {
-        sender.send(event(LoginChange::Succeeded { of }));
-    }
-    assert_eq!(*lock(&dropped.0), [Replicated::Logins; 3]);
-    let numbers = |outbox: &Outbox<NumberedEvent>| {
-        let waiting = outbox.offer(9, |_| Some(())).now_or_never().unwrap();
+    let outboxes = LoginOutboxes::new(2, &SystemRandom::new());
+    assert!(!send(&outboxes, LoginChange::Known { pair: 1 }));
+    let dropped = (1..=5).map(|of| send(&outboxes, LoginChange::Succeeded { of }));
+    assert_eq!(
+        dropped.collect::<Vec<_>>(),
+        [false, false, true, true, true]
+    );
+    let numbers = |log| {
+        let waiting = outboxes.of(log).offer(9, |_| Some(())).now_or_never();
+        let waiting = waiting.unwrap();
         waiting
             .iter()
             .map(|(event, ())| event.number)
             .collect::<Vec<_>>()
     };
-    assert_eq!(numbers(&sender.known_networks), [1]);
-    assert_eq!(numbers(&sender.failures), [5, 6]);
+    assert_eq!(numbers(Replicated::KnownNetworks), [1]);
+    assert_eq!(numbers(Replicated::Logins), [5, 6]);
 }

@@ -56,14 +56,14 @@ impl TestOutbox {
     }
 
     /// Records and sends a revocation, as the gateway does.
-    fn share(&self, revocation: &Revocation) -> Delivered {
-        let is_unshared = self.revocations.share(revocation, NOW);
-        self.outbox.send(revocation, is_unshared)
+    fn publish(&self, revocation: &Revocation) -> Delivered {
+        let is_unpublished = self.revocations.record_published(revocation, NOW);
+        self.outbox.publish(revocation, is_unpublished)
     }
 
     fn share_all(&self, numbers: impl IntoIterator<Item = u64>) {
         for number in numbers {
-            drop(self.share(&revocation(number)));
+            drop(self.publish(&revocation(number)));
         }
     }
 
@@ -89,7 +89,7 @@ impl TestOutbox {
 
     /// As if the stream had the revocation.
     fn read(&self, revocation: &Revocation) {
-        self.revocations.learn(revocation, NOW);
+        self.revocations.apply_remote(revocation, NOW);
         let is_latest = || self.revocations.is_latest(revocation);
         self.outbox.found(&revocation.index(), is_latest);
     }
@@ -139,12 +139,12 @@ fn revocation_is_queued_once_and_sent_in_its_latest_form() {
     let test = TestOutbox::new();
     let first = revocation(100);
     for forget_at in [100, 200, 150] {
-        drop(test.share(&Revocation { forget_at, ..first }));
+        drop(test.publish(&Revocation { forget_at, ..first }));
         assert_eq!(test.outbox.pending(), 1);
     }
     assert_eq!(test.send(&STORED), [200]);
     for (forget_at, sent) in [(200, &[][..]), (190, &[]), (201, &[201]), (201, &[])] {
-        drop(test.share(&Revocation { forget_at, ..first }));
+        drop(test.publish(&Revocation { forget_at, ..first }));
         assert_eq!(test.send(&STORED), sent);
     }
 }
@@ -154,10 +154,10 @@ fn revocation_that_is_extended_while_it_is_sent_is_sent_again() {
     for result in [STORED, FULL] {
         let test = TestOutbox::new();
         let first = revocation(100);
-        drop(test.share(&first));
+        drop(test.publish(&first));
         let batch = test.offer();
         let forget_at = 200;
-        drop(test.share(&Revocation { forget_at, ..first }));
+        drop(test.publish(&Revocation { forget_at, ..first }));
         test.settle(&batch, &result);
         assert_eq!(test.send(&STORED), [200]);
         assert!(test.offer().is_empty());
@@ -168,7 +168,7 @@ fn revocation_that_is_extended_while_it_is_sent_is_sent_again() {
 fn revocation_that_expired_or_that_the_stream_has_is_not_sent() {
     let test = TestOutbox::new();
     let (one, gone) = (revocation(100), revocation(200));
-    drop(test.share(&one));
+    drop(test.publish(&one));
     test.outbox.push(gone.index());
     assert!(test.outbox.is_pending(&one));
     // An earlier form of it.
@@ -209,7 +209,7 @@ fn revocation_that_the_stream_has_lost_is_sent_again_once() {
     let test = TestOutbox::new();
     let [own, learned, local, late] = [(); 4].map(|()| revocation(100));
     test.outbox.begin_reading();
-    drop(test.share(&own));
+    drop(test.publish(&own));
     assert_eq!(test.send(&STORED), [100]);
     test.read(&learned);
     test.revocations.record(&local, NOW);
@@ -250,10 +250,10 @@ fn repeated_logouts_of_one_session_do_not_displace_the_revocation_of_another() {
     test.share_all([1]);
     let repeated = revocation(2);
     for _ in 0..100_001 {
-        drop(test.share(&repeated));
+        drop(test.publish(&repeated));
     }
     assert_eq!(test.send(&STORED), [1, 2]);
-    drop(test.share(&repeated));
+    drop(test.publish(&repeated));
     assert!(test.offer().is_empty());
 }
 
@@ -262,16 +262,16 @@ async fn logouts_do_not_wait_for_an_unavailable_redis_and_only_one_waits_for_a_h
     let test = TestOutbox::new();
     test.outbox.disconnected(|_| true);
     let started = tokio::time::Instant::now();
-    test.share(&revocation(1)).await;
+    test.publish(&revocation(1)).await;
     assert_eq!(started.elapsed(), Duration::ZERO);
     test.outbox.connected();
-    test.share(&revocation(2)).await;
+    test.publish(&revocation(2)).await;
     assert_eq!(started.elapsed(), DELIVERY_DEADLINE);
-    test.share(&revocation(3)).await;
+    test.publish(&revocation(3)).await;
     assert_eq!(started.elapsed(), DELIVERY_DEADLINE);
     test.outbox.connected();
     test.send(&FULL);
-    test.share(&revocation(4)).await;
+    test.publish(&revocation(4)).await;
     assert_eq!(started.elapsed(), DELIVERY_DEADLINE);
 }
 
@@ -280,7 +280,7 @@ async fn logout_and_its_repeats_end_when_redis_responds_stored_or_not() {
     for result in [STORED, FULL] {
         let test = TestOutbox::new();
         let revocation = revocation(1);
-        let mut logouts = [test.share(&revocation), test.share(&revocation)];
+        let mut logouts = [test.publish(&revocation), test.publish(&revocation)];
         for logout in &mut logouts {
             assert!(logout.as_mut().now_or_never().is_none());
         }
@@ -306,7 +306,7 @@ async fn waiting_logout_is_woken_by_a_result_and_not_by_further_revocations() {
     let test = TestOutbox::new();
     let woken = Arc::<Woken>::default();
     let waker = Waker::from(Arc::clone(&woken));
-    let mut logout = test.share(&revocation(1));
+    let mut logout = test.publish(&revocation(1));
     let waits = logout.as_mut().poll(&mut Context::from_waker(&waker));
     assert!(waits.is_pending());
     test.share_all(2..=5);
@@ -352,7 +352,7 @@ async fn logouts_end_although_others_begin_at_the_same_time() {
         let test = Arc::clone(&test);
         tokio::spawn(async move {
             for number in 1..=500 {
-                test.share(&revocation(number)).await;
+                test.publish(&revocation(number)).await;
             }
         })
     });

@@ -10,9 +10,9 @@ use strum::VariantArray as _;
 
 use super::Labels;
 use super::iam::ClockOffset;
+use auth_gateway_core::Gateway;
 use auth_gateway_core::event::{EntryOutcome, Event, Ignored, Replicated};
 use auth_gateway_core::results::LookUp;
-use auth_gateway_core::session_revoker::SessionRevoker;
 
 /// The outcomes of login events that replicas share.
 const LOGIN_EVENT_OUTCOMES: [&str; 4] = ["sent", "dropped", "received", "ignored"];
@@ -81,10 +81,11 @@ impl ReplicaMetrics {
         }
     }
 
-    pub(super) fn take(&self, revoker: &SessionRevoker) {
+    pub(super) fn take(&self, gateway: &Gateway) {
         let number = |count| i64::try_from(count).unwrap_or(i64::MAX);
-        let revocations = revoker.revocations();
-        self.pending.set(number(revoker.pending()));
+        let revocations = &gateway.tables().revocations;
+        self.pending
+            .set(number(gateway.session_revoker().pending()));
         self.live.set(number(revocations.count()));
         self.room.set(number(revocations.capacity()));
     }

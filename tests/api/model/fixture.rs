@@ -92,9 +92,10 @@ impl ModelFixture {
             fixture.create_user(user);
         }
         for _ in 0..REPLICAS {
-            let replica = fixture.start(START).await;
+            let number = fixture.replicas.len();
+            let replica = fixture.start(number, START).await;
             fixture.replicas.push(replica);
-            fixture.join(fixture.replicas.len() - 1, true);
+            fixture.join(number, true);
         }
         fixture
     }
@@ -114,7 +115,7 @@ impl ModelFixture {
     }
 
     /// A process takes at least a millisecond to start.
-    async fn start(&self, wall: Duration) -> Replica {
+    async fn start(&self, number: usize, wall: Duration) -> Replica {
         const MOMENT: Duration = Duration::from_millis(1);
         let clock = ManualClock::at(wall.saturating_sub(MOMENT));
         clock.advance(MOMENT);
@@ -123,7 +124,10 @@ impl ModelFixture {
             .map(|(key, value)| (key.as_str(), value.as_str()))
             .collect();
         let mock = Mock::new(Arc::clone(&self.directory));
-        Replica::start(self.extent, mock, clock, &overrides).await
+        let is_shared = self.setting.replication && self.extent == Extent::Operations;
+        let sharing = is_shared.then(|| self.stream.sharing(number));
+        let sharing = sharing.unwrap_or_default();
+        Replica::start(self.extent, mock, clock, &overrides, sharing).await
     }
 
     /// The time since the beginning.
@@ -138,7 +142,7 @@ impl ModelFixture {
     /// The second on the time line of the replicas, or by the clock of a replica without it.
     pub(super) fn second_of(&self, replica: usize) -> u64 {
         match self.replicas[replica].api.gateway() {
-            Some(gateway) => gateway.session_revoker().timeline().now() / 1_000,
+            Some(gateway) => gateway.tables().timeline.now() / 1_000,
             None => self.clock_of(replica).unix_seconds(),
         }
     }
@@ -191,7 +195,7 @@ impl ModelFixture {
     /// Replaces a process by a new one with empty caches. It is connected to the others if the old
     /// one was.
     pub(super) async fn restart(&mut self, replica: usize) {
-        let started = self.start(self.clock_of(replica).unix).await;
+        let started = self.start(replica, self.clock_of(replica).unix).await;
         let old = &self.replicas[replica];
         started.iam.set_outage(old.iam.outage());
         self.earlier_reports.append(&mut old.iam.reports());

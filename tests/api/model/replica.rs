@@ -8,6 +8,7 @@ use auth_gateway_core::Gateway;
 use auth_gateway_core::error::GatewayError;
 use auth_gateway_core::request::RequestContext;
 use auth_gateway_core::revoked_sessions::RevokedSessions;
+use auth_gateway_core::shared_tables::Replicas;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::clock::ManualClock;
@@ -98,6 +99,7 @@ impl Replica {
         mock: Mock,
         clock: ManualClock,
         overrides: &[(&str, &str)],
+        replicas: Replicas,
     ) -> Self {
         let clock = Arc::new(clock);
         let iam = Arc::new(RecordingIam::new(mock, Arc::clone(&clock)));
@@ -105,6 +107,7 @@ impl Replica {
         let prepared = prepare(&settings, Arc::<ManualClock>::clone(&clock));
         let parts = Parts {
             iams: vec![Replaceable::shared(wrapped(&iam))],
+            replicas,
             ..prepared
         };
         let (api, running) = match extent {

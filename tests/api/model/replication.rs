@@ -63,7 +63,7 @@ impl ModelFixture {
         if self.setting.replication
             && let Some(gateway) = self.replicas[replica].api.gateway()
         {
-            self.stream.join(replica, gateway);
+            self.stream.measure(gateway);
             self.replication.known[replica].clear();
             self.replication.pending[replica].clear();
             self.replication.starting[replica] = true;

@@ -10,8 +10,9 @@ use std::time::Duration;
 use auth_gateway_core::Gateway;
 use auth_gateway_core::introspection_cache::shared::{Found, SharedCache, Stored};
 use auth_gateway_core::results::LookUp;
+use auth_gateway_core::revocations::{Delivered, RevocationPublisher};
 use auth_gateway_core::revocations::{Name, Revocation};
-use auth_gateway_core::session_revoker::{Delivered, Replicas};
+use auth_gateway_core::shared_tables::Replicas;
 
 use iam_adapters::Clock as _;
 use iam_adapters::clock::ManualClock;
@@ -48,20 +49,26 @@ impl ReplicationStream {
         }
     }
 
-    /// Registers a new gateway as this replica. It is not connected yet, and issues no tokens.
-    pub(super) fn join(self: &Arc<Self>, number: usize, gateway: &Arc<Gateway>) {
+    /// How the gateway of this replica reaches the others. It is not connected yet, and issues no tokens.
+    pub(super) fn sharing(self: &Arc<Self>, number: usize) -> Replicas {
+        // They were in the memory of the gateway before it.
+        self.unsent()[number].clear();
         let sender = || {
             let stream = Arc::clone(self);
             Arc::new(Sender { stream, number })
         };
-        // They were in the memory of the gateway before it.
-        self.unsent()[number].clear();
-        let revoker = gateway.session_revoker();
-        revoker.join(sender());
+        Replicas {
+            revocations: Some(sender()),
+            logins: None,
+            cache: Some(sender()),
+        }
+    }
+
+    /// Tells a gateway that has begun the time of Redis.
+    pub(super) fn measure(&self, gateway: &Gateway) {
         let now = gateway.now();
-        revoker.timeline().measured(now, self.clock.now().unix, now);
-        let cache: Arc<dyn SharedCache> = sender();
-        gateway.share_knowledge(&cache);
+        let timeline = &gateway.tables().timeline;
+        timeline.measured(now, self.clock.now().unix, now);
     }
 
     pub(super) fn disconnect(&self, number: usize) {
@@ -77,10 +84,11 @@ impl ReplicationStream {
     pub(super) fn connect(&self, number: usize, gateway: &Arc<Gateway>) {
         self.connected()[number] = Some(Arc::downgrade(gateway));
         self.deliver(number);
+        let revocations = &gateway.tables().revocations;
         for revocation in &*self.stored() {
-            gateway.session_revoker().learn(revocation);
+            revocations.apply_remote(revocation, gateway.now());
         }
-        gateway.caught_up();
+        revocations.caught_up(gateway.now());
     }
 
     /// Delivers the pending revocations of a connected replica to all others.
@@ -94,7 +102,8 @@ impl ReplicationStream {
         let others = others.filter(|(other, _)| *other != number);
         for gateway in others.filter_map(|(_, other)| other.as_ref()?.upgrade()) {
             for revocation in &pending {
-                gateway.session_revoker().learn(revocation);
+                let revocations = &gateway.tables().revocations;
+                revocations.apply_remote(revocation, gateway.now());
             }
         }
         self.stored().extend(pending);
@@ -113,9 +122,9 @@ impl ReplicationStream {
     }
 }
 
-impl Replicas for Sender {
-    fn send(&self, revocation: &Revocation, is_unshared: bool) -> Delivered {
-        if is_unshared {
+impl RevocationPublisher for Sender {
+    fn publish(&self, revocation: &Revocation, is_unpublished: bool) -> Delivered {
+        if is_unpublished {
             self.stream.unsent()[self.number].push(*revocation);
         }
         self.stream.deliver(self.number);

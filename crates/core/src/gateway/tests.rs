@@ -26,20 +26,15 @@ mod upstream_logouts;
 
 use std::sync::Arc;
 
-use super::GatewayParts;
 use crate::revocations::{Capacity, Revocations};
-use test_gateway::{TestGateway, gateway_parts, iam_parts};
+use crate::shared_tables::Replicas;
+use test_gateway::TestGateway;
 
 impl TestGateway {
     /// Another replica, with this size of its table of revocations.
     pub(super) fn replica_with_room(&self, room: Capacity) -> Self {
-        let (iam, clock, policy) = (self.iam.clone(), self.clock.clone(), self.policy());
-        let iams = vec![iam_parts(iam.clone(), policy.iam)];
-        let keys = Arc::clone(&self.inner.keys);
-        let parts = GatewayParts {
-            revocations: Revocations::with_capacity(room),
-            ..gateway_parts(iams, &clock, keys, policy.gateway)
-        };
-        Self::from_gateway_parts(iam, clock, parts)
+        self.started_again(Replicas::default(), |parts| {
+            parts.tables.revocations = Arc::new(Revocations::with_capacity(room));
+        })
     }
 }

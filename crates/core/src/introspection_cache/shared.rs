@@ -208,12 +208,13 @@ impl EntryContent {
 }
 
 /// The shared cache, with the keys of its entries.
-pub(super) struct SealedSharedCache {
-    pub(super) cache: Arc<dyn SharedCache>,
-    pub(super) keys: Arc<Keys>,
-    pub(super) random: Arc<dyn Random>,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) subscribers: Subscribers,
+#[derive(Clone)]
+pub struct SealedSharedCache {
+    pub(crate) cache: Arc<dyn SharedCache>,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) random: Arc<dyn Random>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) subscribers: Subscribers,
 }
 
 impl SealedSharedCache {

@@ -25,7 +25,7 @@ fn cache_of(iam: ScriptedIam, max_bytes: u64) -> IntrospectionCache {
     let clock = ManualClock::at(Duration::from_secs(1_800_000_000));
     let caches = Caches::new(max_bytes, &[FRESHNESS]);
     let (iam, clock) = (Arc::new(iam), Arc::new(clock));
-    IntrospectionCache::new(iam, clock, Arc::default(), FRESHNESS, caches)
+    IntrospectionCache::new(iam, clock, Arc::default(), FRESHNESS, caches, None)
 }
 
 fn cache() -> IntrospectionCache {

@@ -227,15 +227,15 @@ impl Drop for Attempt<'_> {
         match self.outcome {
             Outcome::Success => {
                 if ends_row {
-                    login_limiter.share(LoginChange::Succeeded { of });
+                    login_limiter.publish(LoginChange::Succeeded { of });
                 }
                 if let Some(pair) = self.pair
                     && login_limiter.known_networks.insert(pair, now)
                 {
-                    login_limiter.share(LoginChange::Known { pair });
+                    login_limiter.publish(LoginChange::Known { pair });
                 }
             }
-            Outcome::Refused | Outcome::Abandoned => login_limiter.share(LoginChange::Failed {
+            Outcome::Refused | Outcome::Abandoned => login_limiter.publish(LoginChange::Failed {
                 of,
                 networks: self.networks,
                 in_a_row: self.is_guess,

@@ -1,19 +1,19 @@
 //! Login events that replicas share, so that attempts count at every replica and after a restart.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::counts::{Counts, Quota};
 use super::known_networks::RETENTION;
 use super::{LoginRateLimiter, nanoseconds};
 use crate::entry_key::EntryKey;
+use crate::event::{EntryOutcome, Event, Replicated};
 use crate::keys::CLOCK_SKEW;
 
-/// Sends login events to the other replicas.
-pub trait LoginReplicas: fmt::Debug + Send + Sync {
-    /// Queues an event. The login does not wait for it.
-    fn send(&self, event: LoginEvent);
+/// Publishes login events to the other replicas.
+pub trait LoginPublisher: fmt::Debug + Send + Sync {
+    /// Queues an event. The login does not wait for it. Returns whether an older one was dropped for it.
+    fn publish(&self, event: LoginEvent) -> bool;
 }
 
 /// The end of a login attempt, or a reset by an operator.
@@ -59,12 +59,18 @@ pub enum LoginChange {
     },
 }
 
-impl LoginRateLimiter {
-    /// From now on, events are sent to the other replicas. Only the first call has an effect.
-    pub fn join(&self, replicas: Arc<dyn LoginReplicas>) {
-        let _ = self.replicas.set(replicas);
+impl LoginChange {
+    /// The log to which it belongs.
+    #[must_use]
+    pub const fn log(&self) -> Replicated {
+        match self {
+            Self::Known { .. } => Replicated::KnownNetworks,
+            _ => Replicated::Logins,
+        }
     }
+}
 
+impl LoginRateLimiter {
     /// The key that authenticates shared events.
     #[must_use]
     pub fn entry_key(&self) -> &EntryKey {
@@ -73,7 +79,7 @@ impl LoginRateLimiter {
 
     /// Applies an event of another replica, or of this one before its restart, as if it had happened
     /// here at that time. Returns whether it is neither expired nor from the future.
-    pub fn learn(&self, event: &LoginEvent) -> bool {
+    pub fn apply_remote(&self, event: &LoginEvent) -> bool {
         let moment = self.clock.now();
         let happened = Duration::from_millis(event.at);
         if event.forget_at <= moment.unix_seconds() || happened > moment.unix + CLOCK_SKEW {
@@ -118,8 +124,8 @@ impl LoginRateLimiter {
     }
 
     /// Sends an event to the other replicas, if there are any.
-    pub(super) fn share(&self, change: LoginChange) {
-        let Some(replicas) = self.replicas.get() else {
+    pub(super) fn publish(&self, change: LoginChange) {
+        let Some(replicas) = &self.replicas else {
             return;
         };
         let now = self.clock.now().unix;
@@ -127,11 +133,18 @@ impl LoginRateLimiter {
             LoginChange::Known { .. } => RETENTION,
             _ => self.retention(),
         };
-        replicas.send(LoginEvent {
+        let has_dropped = replicas.publish(LoginEvent {
             at: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
             forget_at: (now + lifetime).as_secs().saturating_add(1),
             change,
         });
+        if has_dropped {
+            self.subscribers.emit(&Event::Entries {
+                of: change.log(),
+                outcome: EntryOutcome::Dropped,
+                count: 1,
+            });
+        }
     }
 
     /// How long a failure counts at most.

@@ -43,12 +43,16 @@ impl TestLimiter {
     }
 
     fn without_rate(limits: Limits) -> Self {
+        Self::replica(limits, None)
+    }
+
+    fn replica(limits: Limits, replicas: Option<Arc<dyn LoginPublisher>>) -> Self {
         let clock = Arc::new(ManualClock::at(START));
         let events = Arc::<Recorded>::default();
         let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
         let key = Arc::new(IdentifierKey::new(&[1; 32]));
         Self {
-            login_limiter: LoginRateLimiter::new(limits, time, key, events.subscribed()),
+            login_limiter: LoginRateLimiter::new(limits, time, key, replicas, events.subscribed()),
             clock,
             events,
             rate: None,

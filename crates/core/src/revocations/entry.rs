@@ -19,13 +19,13 @@ pub(super) struct Insertion {
     /// Whether the table changed.
     pub(super) is_change: bool,
     /// Whether the other replicas did not have it in this form.
-    pub(super) is_unshared: bool,
+    pub(super) is_unpublished: bool,
 }
 
 impl Insertion {
     pub(super) const NEW: Self = Self {
         is_change: true,
-        is_unshared: true,
+        is_unpublished: true,
     };
 }
 
@@ -117,7 +117,7 @@ impl Entry {
         };
         Insertion {
             is_change: grew || self.cause != before.cause,
-            is_unshared: grew || !before.is_shared,
+            is_unpublished: grew || !before.is_shared,
         }
     }
 }

@@ -192,7 +192,10 @@ fn second_look_up_finds_a_revocation_extended_since_the_first() {
     let mut names = SessionNames::new(&key, id(), &content);
     revocations.record(&until(500), at(500));
     assert_eq!(revocations.cause_of(&mut names), None);
-    assert_eq!(revocations.learn(&until(600), at(600)), Learned::New);
+    assert_eq!(
+        revocations.apply_remote(&until(600), at(600)),
+        RemoteOutcome::New
+    );
     assert_eq!(revocations.cause_of(&mut names), Some(Cause::Inactive));
 }
 
@@ -271,8 +274,14 @@ fn revocation_of_another_replica_counts_like_one_of_this_replica() {
     let (here, there) = (Revocations::default(), Revocations::default());
     let (one, other) = (id(), id());
     here.record(&logged_out(one, 100), at(0));
-    assert_eq!(there.learn(&logged_out(one, 100), at(0)), Learned::New);
-    assert_eq!(there.learn(&logged_out(one, 100), at(0)), Learned::Known);
+    assert_eq!(
+        there.apply_remote(&logged_out(one, 100), at(0)),
+        RemoteOutcome::New
+    );
+    assert_eq!(
+        there.apply_remote(&logged_out(one, 100), at(0)),
+        RemoteOutcome::Known
+    );
     assert_eq!(cause_of(&there, one, 0), Some(Cause::LoggedOut));
     assert_eq!(cause_of(&there, other, 0), None);
 }
@@ -291,7 +300,10 @@ fn received_revocation_cannot_weaken_a_recorded_one() {
             forget_at: 501,
             ..strong
         };
-        assert_eq!(revocations.learn(&weak, at(500)), Learned::Known);
+        assert_eq!(
+            revocations.apply_remote(&weak, at(500)),
+            RemoteOutcome::Known
+        );
     }
     for _ in 0..2 * SWEEP_MIN {
         revocations.record(&logged_out(id(), 2_000), at(600));
@@ -316,13 +328,13 @@ fn revocation_is_learned_until_it_has_expired_however_far_in_the_future_its_time
                 forget_at,
                 ..made
             };
-            revocations.learn(&received, now)
+            revocations.apply_remote(&received, now)
         };
-        assert_eq!(learn(1_000, 1_000), Learned::Expired);
-        assert_eq!(learn(1_000, 1_001), Learned::New);
+        assert_eq!(learn(1_000, 1_000), RemoteOutcome::Expired);
+        assert_eq!(learn(1_000, 1_001), RemoteOutcome::New);
         // The clock of this replica is 300 s behind.
-        assert_eq!(learn(1_300_000, 2_000), Learned::New);
-        assert_eq!(learn(u64::MAX, u64::MAX), Learned::New);
+        assert_eq!(learn(1_300_000, 2_000), RemoteOutcome::New);
+        assert_eq!(learn(u64::MAX, u64::MAX), RemoteOutcome::New);
     }
 }
 
@@ -362,8 +374,8 @@ fn full_table_drops_no_revocation_and_has_no_room_for_new_sessions() {
         if count % 2 == 0 {
             revocations.record(&logged_out(session, 1_000), now);
         } else {
-            let learned = revocations.learn(&logged_out(session, 1_000), now);
-            assert_eq!(learned, Learned::New);
+            let learned = revocations.apply_remote(&logged_out(session, 1_000), now);
+            assert_eq!(learned, RemoteOutcome::New);
         }
         ended.push(session);
         assert_eq!(revocations.has_room(now), count < SMALL.max, "{count}");
@@ -382,7 +394,10 @@ fn iams_may_fill_a_half_of_the_table_with_what_they_report() {
         let name = key().upstream_session("keycloak", "https://iam.test", &number.to_string());
         let reported = Revocation::of_upstream_session(name, at(0), lifetime);
         // Also those of other replicas.
-        assert_eq!(revocations.learn(&reported, at(0)), Learned::New);
+        assert_eq!(
+            revocations.apply_remote(&reported, at(0)),
+            RemoteOutcome::New
+        );
     }
     assert!(!revocations.has_room_for_reports(at(0)));
     assert!(revocations.has_room(at(0)));
@@ -448,25 +463,25 @@ fn table_filled_by_one_user_still_records_the_logout_of_another() {
             name: Name::from_bytes(number.to_be_bytes()),
             ..logged_out(id(), 1_000)
         };
-        revocations.learn(&filling, now);
+        revocations.apply_remote(&filling, now);
     }
     let victim = id();
-    let learned = revocations.learn(&logged_out(victim, 1_000), now);
-    assert_eq!(learned, Learned::New);
+    let learned = revocations.apply_remote(&logged_out(victim, 1_000), now);
+    assert_eq!(learned, RemoteOutcome::New);
     assert_eq!(cause_of(&revocations, victim, 0), Some(Cause::LoggedOut));
 }
 
 #[test]
 fn revocation_is_sent_unless_the_others_have_it_in_this_form() {
     let (revocations, session) = (Revocations::default(), id());
-    for (expires_at, is_unshared) in [(100, true), (100, false), (90, false), (101, true)] {
+    for (expires_at, is_unpublished) in [(100, true), (100, false), (90, false), (101, true)] {
         let ended = logged_out(session, expires_at);
-        assert_eq!(revocations.share(&ended, at(0)), is_unshared);
+        assert_eq!(revocations.record_published(&ended, at(0)), is_unpublished);
     }
     // The confirmation of the IAM is not sent.
     let inactive = Revocation::of_session(key().session(session), Cause::Upstream, 101);
     revocations.record(&inactive, at(0));
-    assert!(!revocations.share(&inactive, at(0)));
+    assert!(!revocations.record_published(&inactive, at(0)));
 }
 
 #[test]
@@ -476,22 +491,22 @@ fn revocation_known_only_here_is_sent_when_it_is_shared() {
     let inactive = Revocation::of_session(name, Cause::Inactive, 100);
     revocations.record(&inactive, at(0));
     assert_eq!(revocations.shared(at(0), |_| true), []);
-    assert!(revocations.share(&logged_out(session, 100), at(0)));
+    assert!(revocations.record_published(&logged_out(session, 100), at(0)));
     assert_eq!(revocations.shared(at(0), |_| true).len(), 1);
     // Another replica sent an earlier expiry.
     let (revocations, session) = (Revocations::default(), id());
-    revocations.learn(&logged_out(session, 50), at(0));
+    revocations.apply_remote(&logged_out(session, 50), at(0));
     revocations.record(&logged_out(session, 100), at(0));
-    assert!(revocations.share(&logged_out(session, 100), at(0)));
+    assert!(revocations.record_published(&logged_out(session, 100), at(0)));
     let (revocations, session) = (Revocations::default(), id());
     revocations.record(&logged_out(session, 100), at(0));
-    revocations.learn(&logged_out(session, 50), at(0));
-    assert!(revocations.share(&logged_out(session, 100), at(0)));
+    revocations.apply_remote(&logged_out(session, 50), at(0));
+    assert!(revocations.record_published(&logged_out(session, 100), at(0)));
     // Another replica sent the same.
     let (revocations, session) = (Revocations::default(), id());
     revocations.record(&logged_out(session, 100), at(0));
-    revocations.learn(&logged_out(session, 100), at(0));
-    assert!(!revocations.share(&logged_out(session, 100), at(0)));
+    revocations.apply_remote(&logged_out(session, 100), at(0));
+    assert!(!revocations.record_published(&logged_out(session, 100), at(0)));
 }
 
 #[test]

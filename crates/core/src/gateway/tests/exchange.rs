@@ -86,7 +86,7 @@ async fn id_and_token_of_different_sessions_are_refused_and_end_neither() {
         );
     }
     assert_eq!(gateway.iam.calls(Operation::Logout), 0);
-    assert_eq!(gateway.inner.session_revoker().revocations().count(), 0);
+    assert_eq!(gateway.inner.tables().revocations.count(), 0);
     gateway.clock.advance(LIVENESS);
     assert_eq!(gateway.granted(&alice).await.unwrap(), "read write");
     assert_eq!(gateway.granted(&bob).await.unwrap(), "read");

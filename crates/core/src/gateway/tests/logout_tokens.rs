@@ -159,14 +159,13 @@ async fn logout_token_is_accepted_once_and_again_only_after_a_fault() {
 
 #[tokio::test]
 async fn used_logout_token_ends_no_later_session_at_another_replica() {
-    let here = test_gateway();
+    let (here, replicas) = RecordingReplicas::of(&test_gateway());
     let there = here.replica();
-    let replicas = RecordingReplicas::of(&here);
     let session = here.log_in("alice").await;
     let notice = token(&here, Some("alice"), None, START);
     receive(&here, &notice).await.unwrap();
     for sent in replicas.sent() {
-        there.inner.session_revoker().learn(&sent);
+        there.apply_remote(&sent);
     }
     here.clock.advance(2 * SECOND);
     let later = here.log_in("alice").await;
@@ -199,7 +198,7 @@ async fn logout_tokens_of_unknown_sessions_do_not_stop_logins() {
     }
     // A quarter of the table.
     assert_eq!(accepted, 4);
-    assert_eq!(gateway.inner.session_revoker().revocations().count(), 4);
+    assert_eq!(gateway.inner.tables().revocations.count(), 4);
     gateway.log_in("alice").await;
 }
 
@@ -236,7 +235,7 @@ async fn invalid_logout_token_ends_nothing() {
         assert!(invalid, "{received:?}");
     }
     assert!(!has_ended(&gateway, &session).await);
-    assert_eq!(gateway.inner.session_revoker().revocations().count(), 0);
+    assert_eq!(gateway.inner.tables().revocations.count(), 0);
 }
 
 #[tokio::test]
@@ -252,9 +251,8 @@ async fn keys_of_an_iam_without_logout_tokens_are_never_fetched() {
 /// A login whose response arrives after the logout token of its subject.
 #[tokio::test]
 async fn login_sent_before_a_logout_token_for_its_subject_is_ended_by_it_at_every_replica() {
-    let here = test_gateway();
+    let (here, replicas) = RecordingReplicas::of(&test_gateway());
     let there = here.replica();
-    let replicas = RecordingReplicas::of(&here);
     let (login, call) = here.login_in_flight().await;
     here.clock.advance(SECOND);
     let notice = token(&here, Some("alice"), None, START + 1);
@@ -266,7 +264,7 @@ async fn login_sent_before_a_logout_token_for_its_subject_is_ended_by_it_at_ever
     // Sent after the logout token.
     let later = here.log_in("alice").await;
     for sent in replicas.sent() {
-        there.inner.session_revoker().learn(&sent);
+        there.apply_remote(&sent);
     }
     for gateway in [&here, &there] {
         assert!(has_ended(gateway, &session).await);

@@ -8,18 +8,18 @@ use iam_adapters::{IamError, Introspection};
 
 use super::scripted_iam::{Reply, ScriptedIam};
 use super::test_gateway::{LIVENESS, MILLISECOND, START, TestGateway, active, policy};
-use crate::Gateway;
 use crate::error::{InvalidSession, NotReady};
-use crate::revocations::{Learned, Revocation};
-use crate::session_revoker::{Delivered, Replicas};
+use crate::revocations::{Delivered, RevocationPublisher};
+use crate::revocations::{RemoteOutcome, Revocation};
+use crate::shared_tables::Replicas;
 
 /// Stores the revocations it receives, as Redis does.
 #[derive(Debug, Default)]
 pub(super) struct RecordingReplicas(Mutex<Vec<Revocation>>);
 
-impl Replicas for RecordingReplicas {
-    fn send(&self, revocation: &Revocation, is_unshared: bool) -> Delivered {
-        if is_unshared {
+impl RevocationPublisher for RecordingReplicas {
+    fn publish(&self, revocation: &Revocation, is_unpublished: bool) -> Delivered {
+        if is_unpublished {
             self.0.lock().unwrap().push(*revocation);
         }
         Box::pin(std::future::ready(()))
@@ -34,24 +34,33 @@ impl Replicas for RecordingReplicas {
     }
 }
 
+/// This gateway, started again as a replica that sends through these and has not read what others sent.
+pub(super) fn joined(gateway: &TestGateway, replicas: Arc<dyn RevocationPublisher>) -> TestGateway {
+    gateway.sharing(Replicas {
+        revocations: Some(replicas),
+        ..Replicas::default()
+    })
+}
+
+/// The same, after the first reading, which found nothing.
+pub(super) fn serving(
+    gateway: &TestGateway,
+    replicas: Arc<dyn RevocationPublisher>,
+) -> TestGateway {
+    let gateway = joined(gateway, replicas);
+    let revocations = &gateway.inner.tables().revocations;
+    revocations.serve_without_catching_up();
+    gateway
+}
+
 impl RecordingReplicas {
-    pub(super) fn of(gateway: &TestGateway) -> Arc<Self> {
+    /// The same, with the time of the store.
+    pub(super) fn of(gateway: &TestGateway) -> (TestGateway, Arc<Self>) {
         let replicas = Arc::<Self>::default();
-        gateway
-            .inner
-            .session_revoker()
-            .join(Arc::<Self>::clone(&replicas));
-        measure(
-            gateway,
-            gateway
-                .inner
-                .now()
-                .unix
-                .saturating_sub(Duration::from_secs(START)),
-        );
-        // There are no earlier revocations.
-        gateway.inner.session_revoker().serve_without_catching_up();
-        replicas
+        let gateway = serving(gateway, Arc::<Self>::clone(&replicas));
+        let now = gateway.inner.now().unix;
+        measure(&gateway, now.saturating_sub(Duration::from_secs(START)));
+        (gateway, replicas)
     }
 
     pub(super) fn sent(&self) -> Vec<Revocation> {
@@ -62,17 +71,13 @@ impl RecordingReplicas {
 /// The store responds that its time is this long after the start of the test.
 pub(super) fn measure(gateway: &TestGateway, store: Duration) {
     let now = gateway.inner.now();
-    let timeline = gateway.inner.session_revoker().timeline();
+    let timeline = &gateway.inner.tables().timeline;
     timeline.measured(now, Duration::from_secs(START) + store, now);
 }
 
 #[tokio::test]
 async fn logout_ends_the_session_at_the_other_replica_without_a_call_to_the_iam() {
-    let (here, replicas) = {
-        let gateway = TestGateway::new();
-        let replicas = RecordingReplicas::of(&gateway);
-        (gateway, replicas)
-    };
+    let (here, replicas) = RecordingReplicas::of(&TestGateway::new());
     let there = here.replica();
     let (session, other) = (here.log_in("alice").await, here.log_in("alice").await);
     there.granted(&session).await.unwrap();
@@ -80,7 +85,7 @@ async fn logout_ends_the_session_at_the_other_replica_without_a_call_to_the_iam(
     let [sent] = replicas.sent()[..] else {
         panic!("not exactly one revocation");
     };
-    assert_eq!(there.inner.session_revoker().learn(&sent), Learned::New);
+    assert_eq!(there.apply_remote(&sent), RemoteOutcome::New);
     let introspections = there.introspections();
     let refused = there.granted(&session).await;
     assert_eq!(refused, Err(InvalidSession::Revoked.into()));
@@ -90,8 +95,7 @@ async fn logout_ends_the_session_at_the_other_replica_without_a_call_to_the_iam(
 
 #[tokio::test]
 async fn logout_is_sent_to_the_replicas_after_the_call_to_the_iam_even_if_that_failed() {
-    let gateway = TestGateway::new();
-    let replicas = RecordingReplicas::of(&gateway);
+    let (gateway, replicas) = RecordingReplicas::of(&TestGateway::new());
     let session = gateway.log_in("alice").await;
     let mut calls = gateway.iam.hold(Operation::Logout);
     let logout = {
@@ -107,8 +111,7 @@ async fn logout_is_sent_to_the_replicas_after_the_call_to_the_iam_even_if_that_f
 
 #[tokio::test]
 async fn ends_reported_by_the_iam_are_sent_to_the_replicas_and_inactive_is_not() {
-    let gateway = TestGateway::new();
-    let replicas = RecordingReplicas::of(&gateway);
+    let (gateway, replicas) = RecordingReplicas::of(&TestGateway::new());
     let session = gateway.log_in("alice").await;
     gateway.iam.end("secret-1");
     gateway.clock.advance(LIVENESS);
@@ -121,8 +124,7 @@ async fn ends_reported_by_the_iam_are_sent_to_the_replicas_and_inactive_is_not()
 
 #[tokio::test]
 async fn logout_of_an_inactive_session_is_sent_to_the_replicas() {
-    let gateway = TestGateway::new();
-    let replicas = RecordingReplicas::of(&gateway);
+    let (gateway, replicas) = RecordingReplicas::of(&TestGateway::new());
     let session = gateway.log_in("alice").await;
     gateway.iam.end("secret-1");
     gateway.clock.advance(LIVENESS);
@@ -136,27 +138,25 @@ async fn logout_of_an_inactive_session_is_sent_to_the_replicas() {
 
 #[tokio::test]
 async fn repeated_logouts_at_all_replicas_send_one_revocation() {
-    let here = TestGateway::new();
-    let there = here.replica();
-    let recorded = [RecordingReplicas::of(&here), RecordingReplicas::of(&there)];
+    let (here, outbox) = RecordingReplicas::of(&TestGateway::new());
+    let (there, other_outbox) = RecordingReplicas::of(&here.replica());
     let session = here.log_in("alice").await;
     for _ in 0..3 {
         here.log_out(&session).await.unwrap();
     }
-    let [sent] = recorded[0].sent()[..] else {
+    let [sent] = outbox.sent()[..] else {
         panic!("not exactly one revocation");
     };
-    there.inner.session_revoker().learn(&sent);
+    there.apply_remote(&sent);
     for _ in 0..3 {
         there.log_out(&session).await.unwrap();
     }
-    assert_eq!(recorded[1].sent(), []);
+    assert_eq!(other_outbox.sent(), []);
 }
 
 #[tokio::test]
 async fn later_logout_token_of_a_subject_is_sent_again_and_one_of_the_same_time_is_not() {
-    let gateway = TestGateway::new();
-    let replicas = RecordingReplicas::of(&gateway);
+    let (gateway, replicas) = RecordingReplicas::of(&TestGateway::new());
     for (until, sent) in [(0, 1), (0, 1), (1, 2), (0, 2)] {
         gateway.end_sessions_of("alice", until);
         assert_eq!(replicas.sent().len(), sent);
@@ -165,14 +165,14 @@ async fn later_logout_token_of_a_subject_is_sent_again_and_one_of_the_same_time_
 
 #[tokio::test]
 async fn revocation_received_during_an_introspection_refuses_the_exchange() {
-    let here = TestGateway::new();
-    let (there, replicas) = (here.replica(), RecordingReplicas::of(&here));
+    let (here, replicas) = RecordingReplicas::of(&TestGateway::new());
+    let there = here.replica();
     let session = here.log_in("alice").await;
     let mut calls = here.iam.hold(Operation::Introspection);
     let (exchange, call) = there.exchange_in_flight(&session, &mut calls).await;
     here.log_out(&session).await.unwrap();
     for sent in replicas.sent() {
-        there.inner.session_revoker().learn(&sent);
+        there.apply_remote(&sent);
     }
     call.reply(active("alice", "read write"));
     let refused = exchange.await.unwrap().err();
@@ -186,7 +186,7 @@ async fn introspection_started_in_a_gap_is_repeated_after_it() {
     let mut calls = gateway.iam.hold(Operation::Introspection);
     let (exchange, first) = gateway.exchange_in_flight(&session, &mut calls).await;
     gateway.clock.advance(MILLISECOND);
-    gateway.inner.caught_up();
+    gateway.caught_up();
     gateway.clock.advance(MILLISECOND);
     first.reply(active("alice", "read"));
     calls
@@ -203,7 +203,7 @@ async fn after_a_gap_fresh_data_is_introspected_again() {
     gateway.granted(&session).await.unwrap();
     assert_eq!(gateway.introspections(), 0);
     gateway.clock.advance(MILLISECOND);
-    gateway.inner.caught_up();
+    gateway.caught_up();
     gateway.clock.advance(MILLISECOND);
     for _ in 0..2 {
         gateway.granted(&session).await.unwrap();
@@ -221,7 +221,7 @@ async fn after_a_gap_stale_data_is_not_used() {
     gateway.clock.advance(LIVENESS);
     gateway.iam.script(Operation::Introspection, unreachable());
     gateway.granted(&session).await.unwrap();
-    gateway.inner.caught_up();
+    gateway.caught_up();
     gateway.iam.script(Operation::Introspection, unreachable());
     gateway.granted(&session).await.unwrap_err();
 }
@@ -231,7 +231,7 @@ async fn after_a_gap_no_earlier_introspection_is_joined() {
     let (gateway, session) = TestGateway::with_stale_session().await;
     let mut calls = gateway.iam.hold(Operation::Introspection);
     let (early, early_call) = gateway.exchange_in_flight(&session, &mut calls).await;
-    gateway.inner.caught_up();
+    gateway.caught_up();
     gateway.clock.advance(MILLISECOND);
     let (late, late_call) = gateway.exchange_in_flight(&session, &mut calls).await;
     for call in [early_call, late_call] {
@@ -243,13 +243,13 @@ async fn after_a_gap_no_earlier_introspection_is_joined() {
 
 #[tokio::test]
 async fn replica_that_is_catching_up_logs_in_and_out_and_issues_no_token() {
-    for catch_up in [Gateway::caught_up, |gateway: &Gateway| {
-        gateway.session_revoker().serve_without_catching_up();
+    for catch_up in [TestGateway::caught_up, |gateway: &TestGateway| {
+        let revocations = &gateway.inner.tables().revocations;
+        revocations.serve_without_catching_up();
     }] {
-        let gateway = TestGateway::new();
-        let before = gateway.log_in("alice").await;
-        let replicas = Arc::<RecordingReplicas>::default();
-        gateway.inner.session_revoker().join(replicas);
+        let alone = TestGateway::new();
+        let before = alone.log_in("alice").await;
+        let gateway = joined(&alone, Arc::<RecordingReplicas>::default());
         let [session, ended] = [gateway.log_in("alice").await, gateway.log_in("alice").await];
         gateway.log_out(&ended).await.unwrap();
         for session in [&before, &session, &ended] {
@@ -257,7 +257,7 @@ async fn replica_that_is_catching_up_logs_in_and_out_and_issues_no_token() {
             assert_eq!(refused, Err(NotReady::CatchingUp.into()));
         }
         assert_eq!(gateway.introspections(), 0);
-        catch_up(&gateway.inner);
+        catch_up(&gateway);
         gateway.clock.advance(MILLISECOND);
         for session in [&before, &session] {
             assert!(gateway.granted(session).await.is_ok());

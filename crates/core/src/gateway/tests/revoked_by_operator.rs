@@ -7,13 +7,14 @@ use iam_adapters::Subject;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::resilient::Operation;
 
-use super::replicas::{RecordingReplicas, measure};
+use super::replicas::{RecordingReplicas, measure, serving};
 use super::test_gateway::{LIVENESS, START, Session, TestGateway, active};
 use crate::error::{GatewayError, InvalidSession};
 use crate::revocations::Revocation;
+use crate::revocations::{Delivered, RevocationPublisher};
 use crate::revoked_sessions::{NotRevocable, RevokedSessions};
 use crate::session_id::SessionId;
-use crate::session_revoker::{Delivered, Propagation, Replicas};
+use crate::session_revoker::Propagation;
 
 const REVOKED: GatewayError = GatewayError::InvalidSession(InvalidSession::Revoked);
 const ENDED: GatewayError = GatewayError::InvalidSession(InvalidSession::Ended);
@@ -96,7 +97,7 @@ async fn unknown_iam_is_refused_and_no_session_is_revoked() {
         let refused = session_revoker.revoke(&of_iam(Some(name), START)).err();
         assert_eq!(refused, Some(NotRevocable::UnknownIam), "{name}");
     }
-    assert_eq!(session_revoker.revocations().count(), 0);
+    assert_eq!(gateway.inner.tables().revocations.count(), 0);
 }
 
 #[tokio::test]
@@ -152,8 +153,8 @@ async fn login_in_progress_during_a_revocation_gets_a_revoked_session() {
 #[tokio::test]
 async fn revocations_of_an_operator_reach_the_other_replicas() {
     for kind in 0..3 {
-        let here = TestGateway::new();
-        let (there, replicas) = (here.replica(), RecordingReplicas::of(&here));
+        let (here, replicas) = RecordingReplicas::of(&TestGateway::new());
+        let there = here.replica();
         let session = there.log_in("alice").await;
         let sessions = [
             one(&session),
@@ -167,7 +168,7 @@ async fn revocations_of_an_operator_reach_the_other_replicas() {
         let [sent] = replicas.sent()[..] else {
             panic!("not exactly one revocation");
         };
-        there.inner.session_revoker().learn(&sent);
+        there.apply_remote(&sent);
         let expected = if kind == 1 { ENDED } else { REVOKED };
         assert_eq!(there.granted(&session).await, Err(expected));
         there.log_out(&session).await.unwrap();
@@ -193,8 +194,8 @@ async fn sessions_are_revoked_before_the_delivery_is_awaited() {
 #[derive(Debug)]
 struct Unreachable;
 
-impl Replicas for Unreachable {
-    fn send(&self, _: &Revocation, _: bool) -> Delivered {
+impl RevocationPublisher for Unreachable {
+    fn publish(&self, _: &Revocation, _: bool) -> Delivered {
         Box::pin(std::future::ready(()))
     }
 
@@ -209,15 +210,13 @@ impl Replicas for Unreachable {
 
 #[tokio::test]
 async fn revocation_that_cannot_be_sent_is_pending_and_has_an_effect_here() {
-    let (gateway, session) = TestGateway::with_session().await;
-    let session_revoker = gateway.inner.session_revoker();
-    session_revoker.join(Arc::new(Unreachable));
-    session_revoker.serve_without_catching_up();
+    let gateway = serving(&TestGateway::new(), Arc::new(Unreachable));
+    let session = gateway.log_in("alice").await;
     for _ in 0..2 {
         let propagation = revoke(&gateway, &of_iam(None, START)).await;
         assert_eq!(propagation, Propagation::Pending);
     }
-    assert_eq!(session_revoker.pending(), 1);
+    assert_eq!(gateway.inner.session_revoker().pending(), 1);
     assert_eq!(gateway.granted(&session).await, Err(REVOKED));
 }
 
@@ -242,7 +241,7 @@ fn until_return() -> [RevokedSessions; 3] {
 /// A replica whose clock differs from that of Redis, and which knows that.
 fn measured_replica(of: &TestGateway, now: Duration) -> (TestGateway, Arc<RecordingReplicas>) {
     let gateway = of.replica_by(Arc::new(ManualClock::at(now)));
-    let replicas = RecordingReplicas::of(&gateway);
+    let (gateway, replicas) = RecordingReplicas::of(&gateway);
     measure(&gateway, Duration::ZERO);
     (gateway, replicas)
 }
@@ -272,7 +271,7 @@ async fn each_session_begun_before_the_call_returned_is_ended_and_no_later_one_w
             revoked.push(there.log_in("alice").await);
             assert_eq!(call.await, Propagation::Delivered);
             for revocation in sent.sent() {
-                there.inner.session_revoker().learn(&revocation);
+                there.apply_remote(&revocation);
             }
             for gateway in all {
                 gateway.clock.advance(LATER);
@@ -296,14 +295,13 @@ async fn session_begun_before_the_first_contact_with_redis_is_ended_by_a_later_r
     let (here, sent) = measured_replica(&original, Duration::from_secs(START));
     let ahead = Duration::from_secs(START) + MINUTES;
     let there = original.replica_by(Arc::new(ManualClock::at(ahead)));
-    there.inner.session_revoker().join(Arc::new(Unreachable));
-    there.inner.session_revoker().serve_without_catching_up();
+    let there = serving(&there, Arc::new(Unreachable));
     let session = there.log_in("alice").await;
     there.granted(&session).await.unwrap();
     let [_, _, all] = until_return();
     revoke(&here, &all).await;
     for revocation in sent.sent() {
-        there.inner.session_revoker().learn(&revocation);
+        there.apply_remote(&revocation);
     }
     for gateway in [&here, &there] {
         assert_eq!(gateway.granted(&session).await, Err(REVOKED));
@@ -314,10 +312,10 @@ async fn session_begun_before_the_first_contact_with_redis_is_ended_by_a_later_r
 #[derive(Debug)]
 struct Slow(Arc<RecordingReplicas>, Arc<ManualClock>);
 
-impl Replicas for Slow {
-    fn send(&self, revocation: &Revocation, is_unshared: bool) -> Delivered {
+impl RevocationPublisher for Slow {
+    fn publish(&self, revocation: &Revocation, is_unpublished: bool) -> Delivered {
         self.1.advance(2 * LATER);
-        self.0.send(revocation, is_unshared)
+        self.0.publish(revocation, is_unpublished)
     }
 
     fn is_pending(&self, revocation: &Revocation) -> bool {
@@ -331,17 +329,16 @@ impl Replicas for Slow {
 
 #[tokio::test]
 async fn revocation_that_took_long_to_send_is_sent_again_with_the_time_of_its_return() {
-    let gateway = TestGateway::new();
+    let alone = TestGateway::new();
     let recording = Arc::<RecordingReplicas>::default();
-    let slow = Slow(Arc::clone(&recording), gateway.clock.clone());
-    gateway.inner.session_revoker().join(Arc::new(slow));
-    gateway.inner.session_revoker().serve_without_catching_up();
+    let slow = Slow(Arc::clone(&recording), alone.clock.clone());
+    let gateway = serving(&alone, Arc::new(slow));
     measure(&gateway, Duration::ZERO);
     let [_, _, all] = until_return();
     assert_eq!(revoke(&gateway, &all).await, Propagation::Delivered);
     let [first, second] = recording.sent()[..] else {
         panic!("not exactly two revocations");
     };
-    let returned = gateway.inner.session_revoker().timeline().now();
+    let returned = gateway.inner.tables().timeline.now();
     assert!(first.begun_until < returned && returned <= second.begun_until);
 }

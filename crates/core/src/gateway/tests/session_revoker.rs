@@ -9,7 +9,7 @@ use iam_adapters::clock::ManualClock;
 use jiff::Timestamp;
 
 use super::scripted_iam::ScriptedIam;
-use super::test_gateway::{START, TestGateway, active, gateway_parts, iam_parts, policy};
+use super::test_gateway::{START, TestGateway, active, iam_parts, policy};
 use crate::Keys;
 use crate::error::{GatewayError, InvalidSession};
 use crate::keys::{KeySet, SealingKey};
@@ -61,7 +61,7 @@ async fn sessions_of_a_subject_end_up_to_the_given_time_and_no_others() {
 async fn empty_upstream_id_ends_no_session() {
     let gateway = TestGateway::new();
     gateway.end_upstream_session("");
-    assert_eq!(gateway.inner.session_revoker().revocations().count(), 0);
+    assert_eq!(gateway.inner.tables().revocations.count(), 0);
 }
 
 #[tokio::test]
@@ -91,9 +91,8 @@ async fn end_is_recorded_for_those_keys_only_that_may_have_sealed_a_live_session
     let iam = Arc::new(ScriptedIam::default());
     let policy = policy();
     let iams = vec![iam_parts(iam.clone(), policy.iam)];
-    let parts = gateway_parts(iams, &clock, Arc::new(keys), policy.gateway);
-    let gateway = TestGateway::from_gateway_parts(iam, clock, parts);
-    let revocations = gateway.inner.session_revoker().revocations();
+    let gateway = TestGateway::with_keys(iam, iams, clock, Arc::new(keys), policy.gateway);
+    let revocations = &gateway.inner.tables().revocations;
     gateway.end_upstream_session("upstream");
     // The key of this second, and the one before it.
     assert_eq!(revocations.count(), 2);

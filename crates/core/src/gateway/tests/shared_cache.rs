@@ -13,8 +13,8 @@ use tokio::sync::Notify;
 use super::recorded::Recorded;
 use super::scripted_iam::{Reply, ScriptedIam};
 use super::test_gateway::{
-    LIVENESS, MILLISECOND, Policies, START, Session, TestGateway, gateway_parts, iam_parts,
-    just_before, policy, without_refresh,
+    LIVENESS, MILLISECOND, Policies, START, Session, TestGateway, iam_parts, just_before, policy,
+    without_refresh,
 };
 use crate::Keys;
 use crate::error::InvalidSession;
@@ -25,6 +25,7 @@ use crate::introspection_cache::shared::{
 use crate::keys::{Algorithm, KeyFile, KeyPurpose, KeySet, SealingKey, generate};
 use crate::results::{LookUp, Source};
 use crate::revocations::Name;
+use crate::shared_tables::Replicas;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -42,25 +43,25 @@ pub(super) struct MemoryCache {
 }
 
 impl MemoryCache {
-    pub(super) fn join(gateways: &[&TestGateway]) -> Arc<Self> {
-        let cache = Arc::new(Self {
+    /// Without entries and gateways.
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
             clock: Arc::new(ManualClock::at(Duration::from_secs(START))),
             entries: Mutex::default(),
             look_ups: Mutex::default(),
             events: Mutex::default(),
             hold: Mutex::default(),
-        });
-        for gateway in gateways {
-            cache.connect(gateway);
-        }
-        cache
+        })
     }
 
-    /// The gateway shares its data from now on.
-    pub(super) fn connect(self: &Arc<Self>, gateway: &TestGateway) {
-        let cache: Arc<dyn SharedCache> = Arc::<Self>::clone(self);
-        gateway.inner.share_knowledge(&cache);
+    /// The gateway, started again as one that shares its data.
+    pub(super) fn join(self: &Arc<Self>, gateway: &TestGateway) -> TestGateway {
+        let gateway = gateway.sharing(Replicas {
+            cache: Some(Arc::<Self>::clone(self)),
+            ..Replicas::default()
+        });
         self.events.lock().unwrap().push(gateway.events.clone());
+        gateway
     }
 
     fn look_ups(&self) -> usize {
@@ -131,16 +132,15 @@ impl SharedCache for MemoryCache {
 pub(super) fn replica_of(here: &TestGateway, keys: Arc<Keys>, policy: Policies) -> TestGateway {
     let clock = Arc::new(ManualClock::at(here.inner.now().unix));
     let iams = vec![iam_parts(here.iam.clone(), policy.iam)];
-    let parts = gateway_parts(iams, &clock, keys, policy.gateway);
-    TestGateway::from_gateway_parts(here.iam.clone(), clock, parts)
+    TestGateway::with_keys(here.iam.clone(), iams, clock, keys, policy.gateway)
 }
 
 /// Two replicas with the same keys, whose clocks agree, and their store.
 pub(super) fn replicas(policy: Policies) -> (TestGateway, TestGateway, Arc<MemoryCache>) {
-    let here = TestGateway::with(ScriptedIam::default(), policy);
-    let keys = Arc::clone(&here.inner.keys);
-    let there = replica_of(&here, keys, here.policy());
-    let cache = MemoryCache::join(&[&here, &there]);
+    let cache = MemoryCache::new();
+    let here = cache.join(&TestGateway::with(ScriptedIam::default(), policy));
+    let keys = Arc::clone(&here.keys);
+    let there = cache.join(&replica_of(&here, keys, here.policy()));
     (here, there, cache)
 }
 
@@ -294,7 +294,7 @@ async fn after_a_gap_shared_data_from_before_is_not_used_and_later_data_is() {
     let (here, there, cache) = replicas(policy());
     let early = here.log_in("alice").await;
     cache.advance(&[&here, &there], SECOND * 2);
-    there.inner.caught_up();
+    there.caught_up();
     cache.advance(&[&here, &there], SECOND * 2);
     let late = here.log_in("alice").await;
     assert_eq!(source(&there, &early).await, Source::Miss);
@@ -358,8 +358,8 @@ async fn inactive_session_and_login_without_permissions_are_not_shared() {
         returns_permissions: false,
         ..ScriptedIam::default()
     };
-    let here = TestGateway::with(iam, policy());
-    let cache = MemoryCache::join(&[&here]);
+    let cache = MemoryCache::new();
+    let here = cache.join(&TestGateway::with(iam, policy()));
     let session = here.log_in("alice").await;
     here.iam.script(
         Operation::Introspection,
@@ -453,11 +453,11 @@ async fn entries_open_with_every_key_of_the_set_and_with_no_other() {
     let here = TestGateway::new();
     for algorithm in Algorithm::ALL {
         let [old, new, other] = [0, 1, 0].map(|first_use| signing_key(algorithm, first_use));
-        let replica = |keys| replica_of(&here, keys, policy());
+        let cache = MemoryCache::new();
+        let replica = |keys| cache.join(&replica_of(&here, keys, policy()));
         let writer = replica(keys(&[&old]));
         let (before, after) = (replica(keys(&[&old])), replica(keys(&[&old, &new])));
         let (removed, unrelated) = (replica(keys(&[&new])), replica(keys(&[&other])));
-        let cache = MemoryCache::join(&[&writer, &before, &after, &removed, &unrelated]);
         let session = writer.log_in("alice").await;
         let (name, entry) = cache.only();
         for (reader, result) in [

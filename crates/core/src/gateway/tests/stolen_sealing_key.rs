@@ -175,8 +175,8 @@ async fn changed_entry_of_a_live_session_is_not_used() {
     let session = here.log_in("alice").await;
     let (name, entry) = cache.only();
     let reader = || {
-        let keys = Arc::clone(&here.inner.keys);
-        super::shared_cache::replica_of(&here, keys, policy())
+        let keys = Arc::clone(&here.keys);
+        cache.join(&super::shared_cache::replica_of(&here, keys, policy()))
     };
     let attempts = (0..entry.len() * 8).map(|bit| {
         let mut changed = entry.clone();
@@ -186,7 +186,6 @@ async fn changed_entry_of_a_live_session_is_not_used() {
     let cuts = (0..entry.len()).map(|length| entry[..length].to_vec());
     let longer = [entry.iter().copied().chain([0]).collect()];
     let there = reader();
-    cache.connect(&there);
     for changed in attempts.chain(cuts).chain(longer) {
         cache.renew(name, changed);
         let source = there.exchange(&session, "read").await.unwrap().source;
@@ -196,11 +195,10 @@ async fn changed_entry_of_a_live_session_is_not_used() {
         };
         // The next attempt must look it up again.
         there.clock.advance(Duration::from_millis(1));
-        there.inner.caught_up();
+        there.caught_up();
         there.clock.advance(Duration::from_millis(1));
     }
     let there = reader();
-    cache.connect(&there);
     cache.renew(name, entry);
     let source = there.exchange(&session, "read").await.unwrap().source;
     assert_eq!(source, Source::Shared, "the control");

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::resilient::Operation;
 use iam_adapters::{
-    Clock as _, Credentials, IamAdapter, Introspection, Permission, Permissions, Scope, Subject,
+    Clock, Credentials, IamAdapter, Introspection, Permission, Permissions, Scope, Subject,
 };
 use jiff::Timestamp;
 use secrecy::ExposeSecret as _;
@@ -24,7 +24,8 @@ use auth_gateway_core::introspection_cache::Freshness;
 use auth_gateway_core::keys::{KeySet, SealingKey};
 use auth_gateway_core::login_limiter::{Bound, Limits, SlowRate};
 use auth_gateway_core::request::RequestContext;
-use auth_gateway_core::revocations::Revocations;
+use auth_gateway_core::revocations::{RemoteOutcome, Revocation};
+use auth_gateway_core::shared_tables::{Replicas, SharedTables};
 use auth_gateway_core::{Exchanged, Gateway, GatewayParts, Keys, Policy, TokenPolicy};
 
 /// The initial time of the clock, in seconds since 1970.
@@ -63,6 +64,7 @@ pub(crate) struct TestGateway {
     pub(crate) iam: Arc<ScriptedIam>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) inner: Arc<Gateway>,
+    pub(crate) keys: Arc<Keys>,
     pub(crate) events: Arc<Recorded>,
 }
 
@@ -142,15 +144,20 @@ pub(crate) fn gateway_parts(
     clock: &Arc<ManualClock>,
     keys: Arc<Keys>,
     policy: Policy,
+    events: &Arc<Recorded>,
+    sharing: Replicas,
 ) -> GatewayParts {
+    let time: Arc<dyn Clock> = clock.clone();
+    let subscribers = events.subscribed();
+    let key = Arc::clone(&keys.identifiers);
     GatewayParts {
         iams,
         keys,
-        clock: clock.clone(),
+        tables: SharedTables::new(policy.login_limits, key, &time, &subscribers, sharing),
+        clock: time,
         random: Arc::new(SystemRandom::new()),
         policy,
-        revocations: Revocations::default(),
-        subscribers: Arc::<Recorded>::default().subscribed(),
+        subscribers,
     }
 }
 
@@ -222,27 +229,67 @@ impl TestGateway {
         let sealing = SealingKey::new(&secret, "shared", Timestamp::UNIX_EPOCH).unwrap();
         let mut keys = Keys::ephemeral(clock.now()).unwrap();
         keys.sealing = KeySet::new(vec![sealing]).unwrap().into();
-        let parts = gateway_parts(iams, &clock, Arc::new(keys), policy);
-        Self::from_gateway_parts(iam, clock, parts)
+        Self::with_keys(iam, iams, clock, Arc::new(keys), policy)
     }
 
-    /// `iam` and `clock` are those of the parts.
+    /// A gateway without other replicas.
+    pub(crate) fn with_keys(
+        iam: Arc<ScriptedIam>,
+        iams: Vec<IamParts>,
+        clock: Arc<ManualClock>,
+        keys: Arc<Keys>,
+        policy: Policy,
+    ) -> Self {
+        let events = Arc::<Recorded>::default();
+        let parts = gateway_parts(iams, &clock, keys, policy, &events, Replicas::default());
+        Self::from_gateway_parts(iam, clock, events, parts)
+    }
+
+    /// The arguments are those of the parts.
     pub(crate) fn from_gateway_parts(
         iam: Arc<ScriptedIam>,
         clock: Arc<ManualClock>,
+        events: Arc<Recorded>,
         parts: GatewayParts,
     ) -> Self {
-        let events = Arc::<Recorded>::default();
-        let parts = GatewayParts {
-            subscribers: events.subscribed(),
-            ..parts
-        };
         Self {
             iam,
             clock,
+            keys: Arc::clone(&parts.keys),
             inner: Arc::new(Gateway::new(parts)),
             events,
         }
+    }
+
+    /// This gateway, started again as one of several replicas, without what it has recorded or cached.
+    pub(crate) fn sharing(&self, sharing: Replicas) -> Self {
+        self.started_again(sharing, |_| ())
+    }
+
+    /// This gateway, started again with other parts.
+    pub(crate) fn started_again(
+        &self,
+        sharing: Replicas,
+        change: impl FnOnce(&mut GatewayParts),
+    ) -> Self {
+        let (iam, clock, policy) = (self.iam.clone(), self.clock.clone(), self.policy());
+        let iams = vec![iam_parts(self.iam().adapter().clone(), policy.iam)];
+        let events = Arc::<Recorded>::default();
+        let keys = Arc::clone(&self.keys);
+        let mut parts = gateway_parts(iams, &clock, keys, policy.gateway, &events, sharing);
+        change(&mut parts);
+        Self::from_gateway_parts(iam, clock, events, parts)
+    }
+
+    /// Learns a revocation of another replica.
+    pub(crate) fn apply_remote(&self, revocation: &Revocation) -> RemoteOutcome {
+        let revocations = &self.inner.tables().revocations;
+        revocations.apply_remote(revocation, self.inner.now())
+    }
+
+    /// Has all revocations of the other replicas again.
+    pub(crate) fn caught_up(&self) {
+        self.inner.tables().revocations.caught_up(self.inner.now());
     }
 
     /// Another replica: shares only the IAM, the clock and the sealing key.

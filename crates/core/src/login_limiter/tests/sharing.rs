@@ -10,9 +10,10 @@ const ALICE: &str = "alice@example.test";
 #[derive(Debug, Default)]
 struct Sent(Mutex<Vec<LoginEvent>>);
 
-impl LoginReplicas for Sent {
-    fn send(&self, event: LoginEvent) {
+impl LoginPublisher for Sent {
+    fn publish(&self, event: LoginEvent) -> bool {
         self.0.lock().unwrap().push(event);
+        false
     }
 }
 
@@ -37,15 +38,14 @@ impl Group {
 
     /// A new replica, which receives the history.
     fn start_replica(&mut self) {
-        let mut limiter = TestLimiter::without_rate(login_limits());
+        let sent = Arc::new(Sent::default());
+        let mut limiter = TestLimiter::replica(login_limits(), Some(Arc::<Sent>::clone(&sent)));
         if let Some((first, _)) = self.replicas.first() {
             // Its monotonic clock begins at zero.
             limiter.clock.set_wall(first.clock.now().unix);
         }
-        let sent = Arc::new(Sent::default());
-        limiter.login_limiter.join(Arc::<Sent>::clone(&sent));
         for event in &self.history {
-            limiter.login_limiter.learn(event);
+            limiter.login_limiter.apply_remote(event);
         }
         limiter.calls = 0;
         self.replicas.push((limiter, sent));
@@ -59,7 +59,7 @@ impl Group {
                 self.history.push(event);
                 for (to, (limiter, _)) in self.replicas.iter().enumerate() {
                     if to != from {
-                        assert!(limiter.login_limiter.learn(&event), "{event:?}");
+                        assert!(limiter.login_limiter.apply_remote(&event), "{event:?}");
                     }
                 }
             }
@@ -267,16 +267,28 @@ fn expired_event_and_one_from_the_future_are_ignored() {
             in_a_row: true,
         },
     };
-    assert!(!limiter.login_limiter.learn(&event(now - 10, now)));
-    assert!(!limiter.login_limiter.learn(&event(now + 61, now + 1_000)));
+    assert!(!limiter.login_limiter.apply_remote(&event(now - 10, now)));
+    assert!(
+        !limiter
+            .login_limiter
+            .apply_remote(&event(now + 61, now + 1_000))
+    );
     let mut limiter = Group::new(1).replicas.remove(0).0;
     // Older than the window of failures, but not than that of a row.
     for _ in 0..10 {
-        assert!(limiter.login_limiter.learn(&event(now - 301, now + 1_000)));
+        assert!(
+            limiter
+                .login_limiter
+                .apply_remote(&event(now - 301, now + 1_000))
+        );
     }
     assert_eq!((0..20).filter(|_| limiter.refused(ALICE, None)).count(), 10);
     for _ in 0..30 {
-        assert!(limiter.login_limiter.learn(&event(now + 60, now + 1_000)));
+        assert!(
+            limiter
+                .login_limiter
+                .apply_remote(&event(now + 60, now + 1_000))
+        );
     }
     let result = limiter.log_in(ALICE, RIGHT, None);
     assert!(limited_by(&result).is_some());
