@@ -14,7 +14,6 @@ pub mod cli;
 pub mod config;
 pub mod health;
 pub mod http;
-pub mod replication;
 pub mod startup;
 pub mod telemetry;
 

@@ -31,7 +31,6 @@ use crate::audit::AuditLog;
 use crate::config::Settings;
 use crate::health::{Health, Lifecycle};
 use crate::http::{self, AppState, RequestLog};
-use crate::replication::ReplicationStream;
 use crate::telemetry::json_lines::Flusher;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::SpanExporter;
@@ -41,6 +40,7 @@ use auth_gateway_core::iams::{Iam, IamParts};
 use auth_gateway_core::shared_tables::SharedTables;
 use auth_gateway_core::upstream_logouts::UpstreamLogouts;
 use auth_gateway_core::{Gateway, GatewayParts, Policy};
+use auth_gateway_replication::ReplicationStream;
 use auth_gateway_server::{Hooks, Listener};
 
 pub use auth_gateway_server::{PassedSocketError, PassedSockets};

@@ -16,11 +16,11 @@ use super::{keys, revocations, tls, traces};
 use crate::audit::{self, AuditLog};
 use crate::config::{AuditDestination, InvalidSettings, Problems, Registry, Settings, Source};
 use crate::health::Lifecycle;
-use crate::replication::{Outboxes, Redis};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::{Collector, SpanExporter, Traces};
 use auth_gateway_core::shared_tables::Replicas;
 use auth_gateway_core::{Keys, Random};
+use auth_gateway_replication::{Outboxes, Redis};
 use auth_gateway_server::{ConnectionTimeouts, PassedSockets};
 
 /// 2026-11-01T00:00:00Z, before this program was written. A machine with an earlier time has a wrong

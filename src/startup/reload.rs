@@ -17,12 +17,12 @@ use super::tls::ServerCertificate;
 use super::use_certificate;
 use crate::config::{InvalidSettings, NamedFiles, Settings, Source};
 use crate::health::{Health, Reason, ReasonCode};
-use crate::replication::Redis;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::SpanExporter;
 use auth_gateway_core::Gateway;
 use auth_gateway_core::event::Event;
 use auth_gateway_core::keys::Reloaded;
+use auth_gateway_replication::Redis;
 
 /// What is read again, and the parts of the running service that are replaced then.
 pub(super) struct FilePoller {

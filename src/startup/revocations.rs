@@ -11,9 +11,11 @@ use tokio::time::timeout;
 
 use super::Parts;
 use crate::config::{Problems, RedisSettings, SentinelSettings, Settings};
-use crate::replication::{Address, Outbox, Redis, ReplicationParts, ReplicationStream, Sentinels};
 use auth_gateway_core::Gateway;
 use auth_gateway_core::revocations::RevocationIndex;
+use auth_gateway_replication::{
+    Address, Outbox, Redis, ReplicationParts, ReplicationStream, Sentinels,
+};
 
 /// How long a gateway that stops sends its pending revocations.
 const FINAL_DELIVERY_DEADLINE: Duration = Duration::from_secs(1);

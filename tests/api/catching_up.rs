@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth_gateway::health::{Health, Readiness, ReasonCode};
-use auth_gateway::replication::{ReplicationParts, ReplicationStream};
 use auth_gateway::startup::{Connected, connect};
 use auth_gateway_core::Gateway;
 use auth_gateway_core::error::{GatewayError, NotReady};
 use auth_gateway_core::request::RequestContext;
+use auth_gateway_replication::{ReplicationParts, ReplicationStream};
 use futures_util::FutureExt as _;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::{Clock, Credentials, Scope};

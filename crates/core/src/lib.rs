@@ -33,7 +33,3 @@ pub use access_token::{AccessToken, Exchanged, TokenPolicy};
 pub use gateway::{Gateway, GatewayParts, Policy};
 pub use gateway_keys::{KeyWarning, Keys};
 pub use random::Random;
-
-// The fixtures of the unit tests are also modules of tests in other crates.
-#[cfg(test)]
-extern crate self as auth_gateway_core;

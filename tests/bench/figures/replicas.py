@@ -81,7 +81,7 @@ def secret_of(folder):
 
 
 def entries(secret, count):
-    """Valid entries of the stream, as src/replication/format.rs describes them."""
+    """Valid entries of the stream, as crates/replication/src/format.rs describes them."""
     derived = hmac.digest(bytes(32), secret, "sha256")
     key = hmac.digest(derived, b"auth-gateway entries of revocations 1" + b"\1", "sha256")
     key_id = hmac.digest(key, b"key id", "sha256")[:4]

@@ -2,8 +2,8 @@
 //!
 //! A unit-test build of a crate is a different crate from its library, so its types differ from those here. Unit tests
 //! of the adapters use only [`canary`], [`scripted_upstream`], [`wycheproof`] and [`LogoutSigner`], which contain no type
-//! of the gateway or the adapters; those of the gateway also [`misconfigurations`],
-//! [`slow_iam`], [`resilient`] and [`wrapper`].
+//! of the gateway or the adapters; those of the core also [`misconfigurations`],
+//! [`scripted_iam`], [`slow_iam`], [`resilient`] and [`wrapper`], which implement the trait of the adapters.
 
 #![expect(
     clippy::disallowed_methods,
@@ -36,6 +36,7 @@ pub mod mock_fixture;
 pub mod program;
 pub mod resilient;
 pub mod rng;
+pub mod scripted_iam;
 pub mod scripted_upstream;
 pub mod secrecy;
 pub mod slow_iam;

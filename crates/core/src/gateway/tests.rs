@@ -12,7 +12,6 @@ mod replicas;
 mod revoked_by_operator;
 mod revoked_during_introspection;
 mod scope;
-pub(crate) mod scripted_iam;
 mod secrets;
 mod session_revoker;
 mod several_iams;

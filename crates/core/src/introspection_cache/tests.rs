@@ -8,11 +8,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::error::InvalidSession;
-use crate::gateway::tests::scripted_iam::{Reply, ScriptedIam};
 use crate::keys::DerivationKey;
 use crate::revocations::{Cause, RevocationKey};
 use crate::session::TOKEN_BYTES_MAX;
 use crate::session_id::SessionId;
+use test_support::scripted_iam::{Reply, ScriptedIam};
 
 const FRESHNESS: Freshness = Freshness {
     liveness: Duration::from_secs(30),

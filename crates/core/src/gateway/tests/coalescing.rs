@@ -6,10 +6,10 @@ use iam_adapters::IamError;
 use iam_adapters::resilient::Operation;
 
 use super::login::faults;
-use super::scripted_iam::Reply;
 use super::test_gateway::{LIVENESS, MILLISECOND, PERMISSIONS, TestGateway, just_before};
 use crate::error::{GatewayError, Internal};
 use crate::results::Source;
+use test_support::scripted_iam::Reply;
 
 const MANY: usize = 1_000;
 

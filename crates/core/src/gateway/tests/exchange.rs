@@ -4,10 +4,10 @@ use iam_adapters::resilient::Operation;
 use iam_adapters::{Introspection, Subject};
 use serde_json::json;
 
-use super::scripted_iam::{Reply, ScriptedIam};
 use super::test_gateway::{LIVENESS, START, Session, TestGateway, claims, policy};
 use crate::error::{GatewayError, InvalidSession};
 use crate::results::Source;
+use test_support::scripted_iam::{Reply, ScriptedIam};
 
 fn invalid<T>(reason: InvalidSession) -> Result<T, GatewayError> {
     Err(reason.into())

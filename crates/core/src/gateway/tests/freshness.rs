@@ -3,13 +3,13 @@ use std::time::Duration;
 use iam_adapters::resilient::Operation;
 
 use super::login::faults;
-use super::scripted_iam::Reply;
 use super::test_gateway::{
     LIVENESS, MILLISECOND, PERMISSIONS, START, TestGateway, active, just_before, refresh_period,
     without_refresh,
 };
 use crate::error::InvalidSession;
 use crate::results::Source;
+use test_support::scripted_iam::Reply;
 
 #[tokio::test]
 async fn liveness_is_refreshed_within_the_last_tenth_of_its_freshness() {

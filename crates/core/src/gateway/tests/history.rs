@@ -5,8 +5,8 @@ use std::time::Duration;
 use iam_adapters::{IamError, Moment};
 use proptest::prelude::*;
 
-use super::scripted_iam::ScriptedIam;
 use super::test_gateway::{LIVENESS, PERMISSIONS, Session, TestGateway, policy};
+use test_support::scripted_iam::ScriptedIam;
 
 #[derive(Debug, Clone)]
 enum Event {

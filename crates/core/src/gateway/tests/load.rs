@@ -10,10 +10,10 @@ use test_support::slow_iam::SlowIam;
 use test_support::wrapper::wrapped;
 use tokio::time::Instant;
 
-use super::scripted_iam::ScriptedIam;
 use super::test_gateway::{LIVENESS, Session, TestGateway, policy};
 use crate::error::GatewayError;
 use crate::results::Source;
+use test_support::scripted_iam::ScriptedIam;
 
 const DEADLINE: Duration = Duration::from_secs(2);
 const CONCURRENCY: usize = 128;

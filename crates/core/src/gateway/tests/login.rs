@@ -8,11 +8,11 @@ use iam_adapters::{Credentials, IamError, Misconfiguration, Refusal};
 use proptest::prelude::*;
 use secrecy::ExposeSecret as _;
 
-use super::scripted_iam::{Reply, ScriptedIam};
 use super::test_gateway::{LIVENESS, START, TestGateway, policy};
 use crate::error::{GatewayError, Internal, Limit};
 use crate::request::{RequestContext, RequestId};
 use crate::results::Source;
+use test_support::scripted_iam::{Reply, ScriptedIam};
 
 #[tokio::test]
 async fn empty_password_is_refused_without_a_call_to_the_iam() {

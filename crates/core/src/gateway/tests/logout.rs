@@ -5,10 +5,10 @@ use iam_adapters::IamError;
 use iam_adapters::resilient::Operation;
 
 use super::login::faults;
-use super::scripted_iam::Reply;
 use super::test_gateway::{LIVENESS, TestGateway, refresh_period, without_refresh};
 use crate::error::{GatewayError, InvalidSession, NotReady};
 use crate::revocations::Capacity;
+use test_support::scripted_iam::Reply;
 
 #[tokio::test]
 async fn session_is_revoked_before_the_call_to_the_iam() {

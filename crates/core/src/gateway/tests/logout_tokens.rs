@@ -8,11 +8,11 @@ use iam_adapters::resilient::Operation;
 use test_support::LogoutSigner;
 
 use super::replicas::RecordingReplicas;
-use super::scripted_iam::{CLIENT, Reply, ScriptedIam};
 use super::test_gateway::{LIVENESS, START, Session, TestGateway, active, policy};
 use crate::error::{GatewayError, InvalidSession, NotReady};
 use crate::request::RequestContext;
 use crate::revocations::Capacity;
+use test_support::scripted_iam::{CLIENT, Reply, ScriptedIam};
 
 const ENDED: GatewayError = GatewayError::InvalidSession(InvalidSession::Ended);
 const SECOND: Duration = Duration::from_secs(1);

@@ -7,8 +7,8 @@ use iam_adapters::IamError;
 use iam_adapters::resilient::CallLimit;
 use test_support::resilient::resilient;
 
-use super::scripted_iam::ScriptedIam;
 use super::test_gateway::{LIVENESS, TestGateway, policy};
+use test_support::scripted_iam::ScriptedIam;
 
 /// A gateway with deadlines and circuit breakers.
 fn gateway() -> TestGateway {

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use auth_gateway_core::event::{Event, LoginEnd, Subscriber, Subscribers};
-use auth_gateway_core::results::LookUp;
+use crate::event::{Event, LoginEnd, Subscriber, Subscribers};
+use crate::results::LookUp;
 use iam_adapters::name::Name as _;
 
 /// Events that no result of an operation shows, in text.

@@ -6,12 +6,12 @@ use std::time::Duration;
 use iam_adapters::resilient::Operation;
 use iam_adapters::{IamError, Introspection};
 
-use super::scripted_iam::{Reply, ScriptedIam};
 use super::test_gateway::{LIVENESS, MILLISECOND, START, TestGateway, active, policy};
 use crate::error::{InvalidSession, NotReady};
 use crate::revocations::{Delivered, RevocationPublisher};
 use crate::revocations::{RemoteOutcome, Revocation};
 use crate::shared_tables::Replicas;
+use test_support::scripted_iam::{Reply, ScriptedIam};
 
 /// Stores the revocations it receives, as Redis does.
 #[derive(Debug, Default)]

@@ -145,7 +145,7 @@ async fn login_in_progress_during_a_revocation_gets_a_revoked_session() {
     let (login, call) = gateway.login_in_flight().await;
     revoke(&gateway, &of_iam(None, START)).await;
     gateway.clock.advance(Duration::from_secs(2));
-    call.reply(super::scripted_iam::Reply::Model);
+    call.reply(test_support::scripted_iam::Reply::Model);
     let session = login.await.unwrap();
     assert_eq!(gateway.granted(&session).await, Err(REVOKED));
 }

@@ -1,9 +1,9 @@
 use iam_adapters::resilient::Operation;
 use iam_adapters::{IamError, Introspection};
 
-use super::scripted_iam::Reply;
 use super::test_gateway::{LIVENESS, TestGateway, active};
 use crate::error::InvalidSession;
+use test_support::scripted_iam::Reply;
 
 #[tokio::test]
 async fn logout_during_an_introspection_refuses_the_exchange() {

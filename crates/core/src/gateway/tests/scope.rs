@@ -1,6 +1,6 @@
-use super::scripted_iam::ScriptedIam;
 use super::test_gateway::{TestGateway, claims, policy};
 use crate::error::GatewayError;
+use test_support::scripted_iam::ScriptedIam;
 
 fn gateway_with(default_scope: &str, refuse_empty_scope: bool) -> TestGateway {
     let mut policy = policy();

@@ -8,12 +8,12 @@ use iam_adapters::Clock as _;
 use iam_adapters::clock::ManualClock;
 use jiff::Timestamp;
 
-use super::scripted_iam::ScriptedIam;
 use super::test_gateway::{START, TestGateway, active, iam_parts, policy};
 use crate::Keys;
 use crate::error::{GatewayError, InvalidSession};
 use crate::keys::{KeySet, SealingKey};
 use crate::session;
+use test_support::scripted_iam::ScriptedIam;
 
 /// The IAM's id of a session.
 fn upstream_id(gateway: &TestGateway, token: &str) -> String {

@@ -9,7 +9,6 @@ use iam_adapters::resilient::Operation;
 use iam_adapters::{AllowedScopes, Credentials, IamError, Refusal, Subject};
 use test_support::LogoutSigner;
 
-use super::scripted_iam::{CLIENT, ScriptedIam};
 use super::test_gateway::{LIVENESS, START, Session, TestGateway, claims, policy};
 use crate::error::{GatewayError, InvalidSession, Limit};
 use crate::iams::{IamParts, IamPolicy};
@@ -18,6 +17,7 @@ use crate::results::EndedByIam;
 use crate::results::Source;
 use crate::revoked_sessions::{NotRevocable, RevokedSessions};
 use crate::session_revoker::Propagation;
+use test_support::scripted_iam::{CLIENT, ScriptedIam};
 
 const ENDED: GatewayError = GatewayError::InvalidSession(InvalidSession::Ended);
 const REVOKED: GatewayError = GatewayError::InvalidSession(InvalidSession::Revoked);

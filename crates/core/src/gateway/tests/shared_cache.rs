@@ -11,7 +11,6 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use super::recorded::Recorded;
-use super::scripted_iam::{Reply, ScriptedIam};
 use super::test_gateway::{
     LIVENESS, MILLISECOND, Policies, START, Session, TestGateway, iam_parts, just_before, policy,
     without_refresh,
@@ -26,6 +25,7 @@ use crate::keys::{Algorithm, KeyFile, KeyPurpose, KeySet, SealingKey, generate};
 use crate::results::{LookUp, Source};
 use crate::revocations::Name;
 use crate::shared_tables::Replicas;
+use test_support::scripted_iam::{Reply, ScriptedIam};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -4,10 +4,10 @@ use iam_adapters::resilient::Operation;
 use iam_adapters::{IamError, Introspection};
 
 use super::login::faults;
-use super::scripted_iam::{Reply, ScriptedIam};
 use super::test_gateway::{LIVENESS, MILLISECOND, PERMISSIONS, TestGateway, just_before, policy};
 use crate::error::{GatewayError, InvalidSession};
 use crate::results::Source;
+use test_support::scripted_iam::{Reply, ScriptedIam};
 
 const EXTRA: Duration = Duration::from_secs(300);
 

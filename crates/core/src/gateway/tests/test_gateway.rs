@@ -17,16 +17,16 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use super::recorded::Recorded;
-use super::scripted_iam::{Call, HeldCalls, Reply, ScriptedIam};
-use auth_gateway_core::error::GatewayError;
-use auth_gateway_core::iams::{Iam, IamParts, IamPolicy};
-use auth_gateway_core::introspection_cache::Freshness;
-use auth_gateway_core::keys::{KeySet, SealingKey};
-use auth_gateway_core::login_limiter::{Bound, Limits, SlowRate};
-use auth_gateway_core::request::RequestContext;
-use auth_gateway_core::revocations::{RemoteOutcome, Revocation};
-use auth_gateway_core::shared_tables::{Replicas, SharedTables};
-use auth_gateway_core::{Exchanged, Gateway, GatewayParts, Keys, Policy, TokenPolicy};
+use crate::error::GatewayError;
+use crate::iams::{Iam, IamParts, IamPolicy};
+use crate::introspection_cache::Freshness;
+use crate::keys::{KeySet, SealingKey};
+use crate::login_limiter::{Bound, Limits, SlowRate};
+use crate::request::RequestContext;
+use crate::revocations::{RemoteOutcome, Revocation};
+use crate::shared_tables::{Replicas, SharedTables};
+use crate::{Exchanged, Gateway, GatewayParts, Keys, Policy, TokenPolicy};
+use test_support::scripted_iam::{Call, HeldCalls, Reply, ScriptedIam};
 
 /// The initial time of the clock, in seconds since 1970.
 pub(crate) const START: u64 = 1_800_000_000;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::scripted_iam::ScriptedIam;
 use super::steps::{self, Step};
 use super::test_gateway::{Session, TestGateway, policy};
 use crate::error::InvalidSession;
 use crate::revocations::Kind;
 use crate::revoked_sessions::RevokedSessions;
 use crate::session::TOKEN_BYTES_MAX;
+use test_support::scripted_iam::ScriptedIam;
 
 /// A gateway with a revocation of every kind, so that a look-up derives every name.
 async fn gateway_with_revocations() -> TestGateway {

@@ -7,10 +7,10 @@ use iam_adapters::{IamError, Misconfiguration};
 use test_support::resilient::resilient;
 
 use super::login::faults;
-use super::scripted_iam::{Reply, ScriptedIam};
 use super::test_gateway::{Session, TestGateway, policy};
 use crate::error::GatewayError;
 use crate::upstream_logouts::OverdueLogouts;
+use test_support::scripted_iam::{Reply, ScriptedIam};
 
 /// The longest pause between two calls.
 const PAUSE_MAX: Duration = Duration::from_secs(30);

@@ -22,10 +22,11 @@ use std::time::Duration;
 use iam_adapters::Clock;
 use tokio::time::sleep;
 
+pub use crate::redis::{Address, InvalidRedis, Redis, Sentinels, Warning};
 pub use fault::RedisFault;
 pub use outbox::Outbox;
-pub use redis::{Address, InvalidRedis, Redis, Sentinels, Warning};
 
+use crate::redis::{Connection, Primary};
 use auth_gateway_core::event::{EntryOutcome, Event, Ignored, Replicated, Subscribers};
 use auth_gateway_core::introspection_cache::shared::SharedCache;
 use auth_gateway_core::revocations::RevocationIndex;
@@ -33,7 +34,6 @@ use auth_gateway_core::shared_tables::{Replicas, SharedTables};
 use auth_gateway_core::{Keys, Random};
 use log::{Backoff, Log};
 use logins::{LoginLog, LoginOutboxes};
-use redis::{Connection, Primary};
 use revocations::RevocationCodec;
 use shared_cache::RedisCache;
 

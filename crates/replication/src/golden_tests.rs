@@ -12,8 +12,9 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use iam_adapters::clock::ManualClock;
+use iam_adapters::resilient::Operation;
 use iam_adapters::trace::Context;
-use iam_adapters::{Credentials, Moment, Scope, Subject, UpstreamSession};
+use iam_adapters::{Clock, Credentials, Moment, Scope, Subject, UpstreamSession};
 use jiff::Timestamp;
 use josekit::jwk::JwkSet;
 use josekit::jws::EdDSA;
@@ -21,6 +22,7 @@ use josekit::jwt;
 use secrecy::ExposeSecret as _;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
+use test_support::scripted_iam::ScriptedIam;
 use zeroize::Zeroizing;
 
 use super::format;
@@ -29,10 +31,15 @@ use super::redis::{Address, Redis};
 use super::shared_cache::RedisCache;
 use auth_gateway_core::Keys;
 use auth_gateway_core::error::{GatewayError, Internal, InvalidSession};
+use auth_gateway_core::event::Subscribers;
+use auth_gateway_core::iams::{IamParts, IamPolicy};
 use auth_gateway_core::identifiers::IdentifierKey;
+use auth_gateway_core::introspection_cache::Freshness;
 use auth_gateway_core::introspection_cache::shared::{Found, SharedCache, Stored};
 use auth_gateway_core::keys::{Algorithm, KeyPurpose, KeyStore, SigningKey, generate, write_new};
-use auth_gateway_core::login_limiter::{LoginChange, LoginEvent, LoginPublisher};
+use auth_gateway_core::login_limiter::{
+    Bound, Limits, LoginChange, LoginEvent, LoginPublisher, SlowRate,
+};
 use auth_gateway_core::request::{RequestContext, RequestId};
 use auth_gateway_core::results::{LookUp, Source};
 use auth_gateway_core::revocations::{Delivered, RevocationPublisher};
@@ -40,21 +47,8 @@ use auth_gateway_core::revocations::{Kind, Name, Revocation, RevocationKey};
 use auth_gateway_core::revoked_sessions::RevokedSessions;
 use auth_gateway_core::session;
 use auth_gateway_core::session_id::SessionId;
-use auth_gateway_core::shared_tables::Replicas;
-use auth_gateway_core::{Exchanged, GatewayParts, Random};
-use scripted_iam::ScriptedIam;
-use test_gateway::{Policies, TestGateway, gateway_parts, iam_parts};
-
-// The fixtures of the unit tests of the operations.
-#[expect(dead_code, reason = "the unit tests of the operations use all of it")]
-#[path = "../../crates/core/src/gateway/tests/recorded.rs"]
-mod recorded;
-#[expect(dead_code, reason = "the unit tests of the operations use all of it")]
-#[path = "../../crates/core/src/gateway/tests/scripted_iam.rs"]
-mod scripted_iam;
-#[expect(dead_code, reason = "the unit tests of the operations use all of it")]
-#[path = "../../crates/core/src/gateway/tests/test_gateway.rs"]
-mod test_gateway;
+use auth_gateway_core::shared_tables::{Replicas, SharedTables};
+use auth_gateway_core::{Exchanged, Gateway, GatewayParts, Policy, Random, TokenPolicy};
 
 /// When every golden file was written.
 const NOW: Moment = Moment {
@@ -134,7 +128,8 @@ impl SharedCache for Shared {
 
 /// A gateway with the keys in a folder of golden files, and what it shares. Its IAM has one session.
 struct Replica {
-    gateway: TestGateway,
+    gateway: Gateway,
+    iam: Arc<ScriptedIam>,
     shared: Arc<Shared>,
 }
 
@@ -152,26 +147,45 @@ impl Replica {
             ..ScriptedIam::default()
         };
         iam.permit(SUBJECT, SCOPE);
-        let (iam, clock) = (Arc::new(iam), Arc::new(ManualClock::at(NOW.unix)));
-        let policies = policies();
-        let iams = vec![iam_parts(iam.clone(), policies.iam)];
+        let iam = Arc::new(iam);
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(NOW.unix));
         let keys = Arc::new(keys(version));
         let shared = Arc::<Shared>::default();
-        let sharing = Replicas {
+        let replicas = Replicas {
             revocations: Some(Arc::<Shared>::clone(&shared)),
             logins: Some(Arc::<Shared>::clone(&shared)),
             cache: Some(Arc::<Shared>::clone(&shared)),
         };
-        let events = Arc::default();
-        let parts = GatewayParts {
+        let policy = policy();
+        let subscribers = Subscribers::new([]);
+        let identifier_key = Arc::clone(&keys.identifiers);
+        let tables = SharedTables::new(
+            policy.login_limits,
+            identifier_key,
+            &clock,
+            &subscribers,
+            replicas,
+        );
+        tables.timeline.measured(NOW, NOW.unix, NOW);
+        tables.revocations.caught_up(NOW);
+        let gateway = Gateway::new(GatewayParts {
+            iams: vec![IamParts {
+                name: IAM.into(),
+                adapter: Arc::<ScriptedIam>::clone(&iam),
+                policy: iam_policy(),
+            }],
+            keys,
+            tables,
+            clock,
             random: Arc::new(FixedRandom),
-            ..gateway_parts(iams, &clock, keys, policies.gateway, &events, sharing)
-        };
-        let gateway = TestGateway::from_gateway_parts(iam, clock, events, parts);
-        let timeline = &gateway.inner.tables().timeline;
-        timeline.measured(NOW, NOW.unix, NOW);
-        gateway.caught_up();
-        Self { gateway, shared }
+            policy,
+            subscribers,
+        });
+        Self {
+            gateway,
+            iam,
+            shared,
+        }
     }
 
     async fn log_in(&self, password: &str) -> Option<(SessionId, String)> {
@@ -179,7 +193,7 @@ impl Replica {
         let address: IpAddr = "203.0.113.9".parse().unwrap();
         let request =
             RequestContext::new(RequestId::default(), Some(address.into()), Context::new());
-        let session = self.gateway.inner.log_in(&request, &credentials).await;
+        let session = self.gateway.log_in(&request, &credentials).await;
         let session = session.ok()?;
         let token = session.session_token.expose_secret().to_owned();
         Some((session.session_id, token))
@@ -188,10 +202,10 @@ impl Replica {
     async fn exchange(&self, id: &str, token: &str) -> Result<Exchanged, GatewayError> {
         let scope = Scope::parse(SCOPE).unwrap();
         let request = RequestContext::default();
-        let exchange = (self.gateway.inner).exchange(&request, id, token, scope);
+        let exchange = self.gateway.exchange(&request, id, token, scope);
         let exchanged = exchange.await;
         // The shared data in the golden files makes them unnecessary.
-        assert_eq!(self.gateway.introspections(), 0);
+        assert_eq!(self.iam.calls(Operation::Introspection), 0);
         exchanged
     }
 
@@ -201,7 +215,7 @@ impl Replica {
         assert_eq!(self.log_in("").await, None);
         let session = self.log_in("right").await.unwrap();
         assert_eq!(self.log_in("wrong").await, None);
-        let limiter = &self.gateway.inner.tables().login_limiter;
+        let limiter = &self.gateway.tables().login_limiter;
         let address: IpAddr = "203.0.113.9".parse().unwrap();
         limiter.clear_failures(EMAIL, Some(address.into()));
         session
@@ -209,12 +223,12 @@ impl Replica {
 
     /// Revokes the session in each way.
     async fn make_revocations(&self, id: SessionId, token: &str) {
-        let revoker = self.gateway.inner.session_revoker();
-        let iam = self.gateway.inner.iams().iter().next().unwrap();
+        let revoker = self.gateway.session_revoker();
+        let iam = self.gateway.iams().iter().next().unwrap();
         let until = NOW.unix_seconds();
         let text = id.to_string();
         let request = RequestContext::default();
-        let ended = self.gateway.inner.log_out(&request, &text, token).await;
+        let ended = self.gateway.log_out(&request, &text, token).await;
         ended.unwrap();
         revoker.end_upstream_session(iam, UPSTREAM_SESSION);
         revoker.end_sessions_of(iam, SUBJECT, until * 1_000 + 999);
@@ -226,17 +240,57 @@ impl Replica {
     }
 }
 
-fn policies() -> Policies {
-    let mut policies = test_gateway::policy();
-    let policy = &mut policies.gateway;
-    policy.login_limits.account_sessions.most = 20;
-    policy.token.issuer = "https://auth.example.test".to_owned();
-    policy.token.audience = vec!["https://api.example.test".to_owned()];
-    policies
+fn policy() -> Policy {
+    Policy {
+        cache_bytes: 1024 * 1024,
+        login_limits: Limits {
+            account: Bound {
+                most: 10,
+                window: Duration::from_secs(5 * 60),
+            },
+            account_slow: SlowRate {
+                after: 50,
+                interval: Duration::from_secs(15 * 60),
+            },
+            account_sessions: Bound {
+                most: 20,
+                window: Duration::from_secs(60),
+            },
+            address: Bound {
+                most: 100,
+                window: Duration::from_secs(15 * 60),
+            },
+        },
+        token: TokenPolicy {
+            issuer: "https://auth.example.test".to_owned(),
+            audience: vec!["https://api.example.test".to_owned()],
+            client_id: "auth-gateway".to_owned(),
+            lifetime: Duration::from_secs(3_600),
+        },
+        default_scope: String::new(),
+        refuse_empty_scope: false,
+    }
+}
+
+fn iam_policy() -> IamPolicy {
+    IamPolicy {
+        domains: Vec::new(),
+        is_default: true,
+        allows_logins: true,
+        subject_prefix: String::new(),
+        allowed_scopes: None,
+        freshness: Freshness {
+            liveness: Duration::from_secs(30),
+            permissions: Duration::from_secs(60),
+            stale_if_error: Duration::ZERO,
+        },
+        session_max_lifetime: Duration::from_secs(24 * 3_600),
+        logins_per_second: None,
+    }
 }
 
 fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden")
 }
 
 /// The folders of all versions.
@@ -349,7 +403,7 @@ fn stream_of(redis: &Redis, event: &LoginEvent) -> String {
 /// What this version writes with the keys of a folder.
 async fn written(version: &Path) -> BTreeMap<&'static str, Value> {
     let replica = Replica::new(version);
-    let keys = replica.gateway.inner.keys();
+    let keys = replica.gateway.keys();
     let (id, token) = replica.make_login_events().await;
     let exchanged = replica.exchange(&id.to_string(), &token).await.unwrap();
     replica.make_revocations(id, &token).await;
@@ -363,7 +417,7 @@ async fn written(version: &Path) -> BTreeMap<&'static str, Value> {
         let content = revocation_content(revocation);
         entry(&redis.revocations().key, &entry_bytes, &content)
     });
-    let entry_key = replica.gateway.inner.tables().login_limiter.entry_key();
+    let entry_key = replica.gateway.tables().login_limiter.entry_key();
     let events = replica.shared.logins.lock().unwrap();
     let logins = (1..).zip(&*events).map(|(number, event)| {
         let numbered = NumberedEvent {
@@ -395,7 +449,7 @@ async fn written(version: &Path) -> BTreeMap<&'static str, Value> {
         "session": entry(&cache.key(*name), cached, &json!({"scope": SCOPE})),
     });
     let token = exchanged.token.expose();
-    let lifetime = policies().gateway.token.lifetime;
+    let lifetime = policy().token.lifetime;
     let access_token = json!({
         "access_token": token,
         "expires_in": exchanged.token.expires_in,
@@ -419,7 +473,7 @@ fn keys_of_every_version_are_read() {
         let expected = [Algorithm::Rs256, Algorithm::Es256, Algorithm::EdDsa];
         assert_eq!(algorithms, expected, "{version:?}");
         assert_eq!(keys.sealing.key_set().count(), 1);
-        let published = keys.published(policies().gateway.token.lifetime, Duration::ZERO, NOW);
+        let published = keys.published(policy().token.lifetime, Duration::ZERO, NOW);
         assert_eq!(published, json(&version, "access-token.json")["jwks"]);
     }
 }
@@ -431,10 +485,10 @@ async fn session_and_shared_data_of_every_version_give_a_token_without_a_call_to
         let session = json(&version, "session.json");
         let [id, token] =
             ["session_id", "session_token"].map(|member| session[member].as_str().unwrap());
-        let content = sealed_session(replica.gateway.inner.keys(), token);
+        let content = sealed_session(replica.gateway.keys(), token);
         assert_eq!(content, session["content"], "{version:?}");
         let redis = json(&version, "redis.json");
-        let sealing = replica.gateway.inner.keys().sealing.key_set();
+        let sealing = replica.gateway.keys().sealing.key_set();
         let session_id = SessionId::parse(id).unwrap();
         let name = RevocationKey::of(sealing.current(NOW)).session(session_id);
         replica
@@ -456,11 +510,15 @@ async fn revocations_of_every_version_end_its_session() {
         let mut kinds = Vec::new();
         for entry in entries.as_array().unwrap() {
             let replica = Replica::new(&version);
-            let keys = replica.gateway.inner.keys().sealing.key_set();
+            let keys = replica.gateway.keys().sealing.key_set();
             let read = format::read(&bytes(entry).try_into().unwrap(), &keys).unwrap();
             assert_eq!(revocation_content(&read), entry["content"], "{version:?}");
             kinds.push(read.kind);
-            replica.gateway.apply_remote(&read);
+            replica
+                .gateway
+                .tables()
+                .revocations
+                .apply_remote(&read, NOW);
             let refused = replica.exchange(id, token).await;
             assert!(
                 matches!(
@@ -482,7 +540,7 @@ async fn login_events_of_every_version_are_those_that_this_version_makes() {
     for version in versions() {
         let replica = Replica::new(&version);
         replica.make_login_events().await;
-        let key = replica.gateway.inner.tables().login_limiter.entry_key();
+        let key = replica.gateway.tables().login_limiter.entry_key();
         let entries = json(&version, "redis.json")["logins"].clone();
         let read: Vec<_> = entries
             .as_array()
@@ -495,7 +553,6 @@ async fn login_events_of_every_version_are_those_that_this_version_makes() {
                 assert!(
                     replica
                         .gateway
-                        .inner
                         .tables()
                         .login_limiter
                         .apply_remote(&numbered.event)
@@ -512,7 +569,7 @@ fn access_token_of_every_version_is_verified_with_the_keys_that_this_version_pub
     for version in versions() {
         let golden = json(&version, "access-token.json");
         let token = golden["access_token"].as_str().unwrap();
-        let jwks = keys(&version).published(policies().gateway.token.lifetime, Duration::ZERO, NOW);
+        let jwks = keys(&version).published(policy().token.lifetime, Duration::ZERO, NOW);
         let jwks = JwkSet::from_bytes(jwks.to_string()).unwrap();
         let header = part(token, 0);
         let key = jwks.get(header["kid"].as_str().unwrap())[0];

@@ -12,16 +12,17 @@ use iam_adapters::{
     Permission, Permissions, Refusal, Subject, UpstreamSession,
 };
 use secrecy::ExposeSecret as _;
-use test_support::LogoutSigner;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+use crate::LogoutSigner;
+
 /// The client id of the gateway.
-pub(crate) const CLIENT: &str = "the-gateway";
+pub const CLIENT: &str = "the-gateway";
 
 /// The result of one call.
 #[derive(Debug)]
-pub(crate) enum Reply {
+pub enum Reply {
     /// The state of the model at the time of the reply.
     Model,
     /// A fault.
@@ -34,28 +35,30 @@ pub(crate) enum Reply {
 
 /// A held call.
 #[derive(Debug)]
-pub(crate) struct Call(oneshot::Sender<Reply>);
+pub struct Call(oneshot::Sender<Reply>);
 
 impl Call {
-    pub(crate) fn reply(self, reply: Reply) {
+    /// Ends the call with this result.
+    pub fn reply(self, reply: Reply) {
         self.0.send(reply).expect("the caller waits");
     }
 }
 
 /// The held calls of an operation, in their order.
 #[derive(Debug)]
-pub(crate) struct HeldCalls(mpsc::UnboundedReceiver<Call>);
+pub struct HeldCalls(mpsc::UnboundedReceiver<Call>);
 
 impl HeldCalls {
     /// The next call. Panics if there is none within 30 s.
-    pub(crate) async fn next(&mut self) -> Call {
+    pub async fn next(&mut self) -> Call {
         let call = timeout(Duration::from_secs(30), self.0.recv()).await;
         call.expect("a call").expect("the IAM is not dropped")
     }
 }
 
+/// The sessions, permissions, script and calls.
 #[derive(Debug, Default)]
-pub(crate) struct Model {
+pub struct Model {
     sessions: usize,
     permissions: HashMap<String, Vec<String>>,
     ended: HashSet<String>,
@@ -67,20 +70,25 @@ pub(crate) struct Model {
     logins: Vec<(Credentials, ClientContext)>,
 }
 
+/// An IAM whose results a test decides. Without a script it is a simple model of sessions and permissions.
 #[derive(Debug)]
-pub(crate) struct ScriptedIam {
-    pub(crate) name: &'static str,
-    pub(crate) issuer: &'static str,
+pub struct ScriptedIam {
+    /// The name of the adapter.
+    pub name: &'static str,
+    /// The issuer of the IAM.
+    pub issuer: &'static str,
     /// Whether a login returns the permissions.
-    pub(crate) returns_permissions: bool,
-    pub(crate) expires_in: Option<Duration>,
+    pub returns_permissions: bool,
+    /// The lifetime of the sessions that logins begin; `None`: unknown.
+    pub expires_in: Option<Duration>,
     /// The session that every login begins; `None`: a new one, of the subject in the address.
-    pub(crate) session: Option<UpstreamSession>,
+    pub session: Option<UpstreamSession>,
     /// The number of bytes appended to every upstream secret.
-    pub(crate) secret_padding: usize,
+    pub secret_padding: usize,
     /// `None`: the IAM sends no logout tokens.
-    pub(crate) signer: Option<LogoutSigner>,
-    pub(crate) model: Mutex<Model>,
+    pub signer: Option<LogoutSigner>,
+    /// What changes while the test runs.
+    pub model: Mutex<Model>,
 }
 
 impl Default for ScriptedIam {
@@ -100,36 +108,40 @@ impl Default for ScriptedIam {
 
 impl ScriptedIam {
     fn model(&self) -> MutexGuard<'_, Model> {
-        self.model.lock().unwrap()
+        self.model
+            .lock()
+            .expect("no test panics while it holds the lock")
     }
 
     /// Sets the permissions of a subject, as a scope string.
-    pub(crate) fn permit(&self, subject: &str, names: &str) {
+    pub fn permit(&self, subject: &str, names: &str) {
         let names = names.split_whitespace().map(str::to_owned).collect();
         self.model().permissions.insert(subject.to_owned(), names);
     }
 
-    pub(crate) fn end(&self, secret: &str) {
+    /// Ends the session with this upstream secret.
+    pub fn end(&self, secret: &str) {
         self.model().ended.insert(secret.to_owned());
     }
 
-    pub(crate) fn has_ended(&self, secret: &str) -> bool {
+    /// Whether the session with this upstream secret has ended.
+    pub fn has_ended(&self, secret: &str) -> bool {
         self.model().ended.contains(secret)
     }
 
     /// Adds the result of one call of an operation that is not held.
-    pub(crate) fn script(&self, operation: Operation, reply: Reply) {
+    pub fn script(&self, operation: Operation, reply: Reply) {
         let mut model = self.model();
         model.script.entry(operation).or_default().push_back(reply);
     }
 
     /// Sets the fault of all calls without a scripted result.
-    pub(crate) fn set_outage(&self, outage: Option<IamError>) {
+    pub fn set_outage(&self, outage: Option<IamError>) {
         self.model().outage = outage;
     }
 
     /// Sets the fault of all logins and introspections of one subject.
-    pub(crate) fn fail_for(&self, subject: &str, fault: IamError) {
+    pub fn fail_for(&self, subject: &str, fault: IamError) {
         self.model().outages_of.insert(subject.to_owned(), fault);
     }
 
@@ -142,18 +154,19 @@ impl ScriptedIam {
     }
 
     /// Holds the further calls of an operation until the test replies.
-    pub(crate) fn hold(&self, operation: Operation) -> HeldCalls {
+    pub fn hold(&self, operation: Operation) -> HeldCalls {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.model().held.insert(operation, sender);
         HeldCalls(receiver)
     }
 
-    pub(crate) fn release(&self, operation: Operation) {
+    /// Holds no further calls of an operation.
+    pub fn release(&self, operation: Operation) {
         self.model().held.remove(&operation);
     }
 
     /// The number of calls of an operation.
-    pub(crate) fn calls(&self, operation: Operation) -> usize {
+    pub fn calls(&self, operation: Operation) -> usize {
         let model = self.model();
         model
             .calls
@@ -163,12 +176,12 @@ impl ScriptedIam {
     }
 
     /// The number of all calls.
-    pub(crate) fn total_calls(&self) -> usize {
+    pub fn total_calls(&self) -> usize {
         self.model().calls.len()
     }
 
     /// The arguments of all logins.
-    pub(crate) fn logins(&self) -> Vec<(Credentials, ClientContext)> {
+    pub fn logins(&self) -> Vec<(Credentials, ClientContext)> {
         self.model().logins.clone()
     }
 
@@ -200,7 +213,9 @@ impl ScriptedIam {
     fn permissions_of(&self, subject: &str) -> Permissions {
         let model = self.model();
         let names = model.permissions.get(subject).into_iter().flatten();
-        names.map(|name| Permission::parse(name).unwrap()).collect()
+        names
+            .map(|name| Permission::parse(name).expect("a permission"))
+            .collect()
     }
 }
 
@@ -230,7 +245,7 @@ impl IamAdapter for ScriptedIam {
         let login = (credentials.clone(), client.clone());
         self.model().logins.push(login);
         self.reply_to(Operation::Login).await?;
-        let subject = credentials.email().split('@').next().unwrap();
+        let subject = credentials.email().split('@').next().unwrap_or_default();
         self.outage_of(subject)?;
         if ["wrong", ""].contains(&credentials.password().expose_secret()) {
             return Err(IamError::Refused(Refusal::InvalidCredentials));
@@ -242,7 +257,7 @@ impl IamAdapter for ScriptedIam {
             UpstreamSession {
                 id: format!("upstream-{number}"),
                 secret: format!("secret-{number}{}", "x".repeat(self.secret_padding)).into(),
-                subject: Subject::new(subject).unwrap(),
+                subject: Subject::new(subject).expect("a subject"),
             }
         });
         let permissions = self

@@ -5,7 +5,7 @@ use futures_util::FutureExt as _;
 use iam_adapters::Moment;
 
 use super::*;
-use crate::replication::RedisFault;
+use crate::RedisFault;
 use auth_gateway_core::keys::DerivationKey;
 use auth_gateway_core::revocations::{Cause, Kind, Name, RevocationKey, Revocations};
 use auth_gateway_core::session_id::SessionId;
