@@ -3,6 +3,7 @@
 use auth_gateway_core::keys::{Key as _, SigningKey};
 use auth_gateway_core::{Gateway, TokenPolicy};
 use iam_adapters::Moment;
+use iam_adapters::name::Name as _;
 use mock_iam::{jws, random};
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};

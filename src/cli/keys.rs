@@ -9,13 +9,17 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use iam_adapters::name::Name as _;
 use jiff::Timestamp;
 use serde::Serialize;
+use strum::IntoStaticStr;
 
 use super::error::UserError;
 use super::{ConfigFile, Exit, Invocation};
 use crate::config::{KeySettings, Settings};
-use auth_gateway_core::keys::{self, Algorithm, FileTimes, KeyFile, KeyPurpose, KeyState, Times};
+use auth_gateway_core::keys::{
+    self, Algorithm, FileTimes, KeyFile, KeyPurpose, KeyState, SealingKey, Times,
+};
 
 /// The commands about key files.
 #[derive(Debug, PartialEq, Eq, Subcommand)]
@@ -147,7 +151,8 @@ pub struct KeyTimes {
 }
 
 /// What a key is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum KeyUse {
     /// Signs access tokens
     Signing,
@@ -214,7 +219,7 @@ fn generate(key: &GenerateKey, out: &mut dyn Write) -> anyhow::Result<Exit> {
     };
     let now = Timestamp::now();
     let max_age = KeySettings::default().jwks_max_age;
-    let is_first = KeyFiles::read(&key.directory, key.purpose)?.0.is_empty();
+    let is_first = read(&key.directory, key.purpose)?.is_empty();
     let first_use = match key.first_use {
         Some(FirstUse::Now) => now,
         Some(FirstUse::At(time)) => time,
@@ -249,15 +254,16 @@ fn list(list: &ListKeys, invocation: &mut Invocation<'_>) -> anyhow::Result<Exit
     let files = keys::read_dir(&list.directory).map_err(UserError::from)?;
     let mut listed = Vec::new();
     for purpose in [KeyUse::Signing, KeyUse::Sealing] {
-        let keys_of_purpose = KeyFiles::read(&list.directory, purpose)?;
+        let keys_of_purpose = read(&list.directory, purpose)?;
         let times = list.times.of(purpose, &settings);
-        let states = keys::key_states(&keys_of_purpose.file_times(), times, Timestamp::now());
-        for ((_, key), key_state) in keys_of_purpose.0.iter().zip(states) {
-            listed.push(ListedKey::new(purpose, key, key_state));
+        let file_times: Vec<_> = keys_of_purpose.iter().map(file_times).collect();
+        let states = keys::key_states(&file_times, times, Timestamp::now());
+        for ((_, key), key_state) in keys_of_purpose.iter().zip(states) {
+            listed.push(ListedKey::new(Some((purpose, key_state)), key));
         }
     }
     let unknown = files.iter().filter(|(_, key)| key_use(key).is_none());
-    listed.extend(unknown.map(|(_, key)| ListedKey::unusable(key)));
+    listed.extend(unknown.map(|(_, key)| ListedKey::new(None, key)));
     if list.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&listed)?)?;
         return Ok(Exit::Ok);
@@ -291,8 +297,20 @@ struct ListedKey {
 }
 
 impl ListedKey {
-    fn new(purpose: KeyUse, key: &KeyFile, key_state: KeyState) -> Self {
+    /// A key of this purpose; `None`: its algorithm is not known.
+    fn new(of: Option<(KeyUse, KeyState)>, key: &KeyFile) -> Self {
         let second = |time: Timestamp| format!("{time:.0}");
+        let Some((purpose, key_state)) = of else {
+            return Self {
+                purpose: "unknown",
+                algorithm: "?",
+                state: "unusable",
+                first_use: second(key.first_use()),
+                kid: key.kid().to_owned(),
+                times: BTreeMap::new(),
+                description: String::new(),
+            };
+        };
         let (state, times, description) = match key_state {
             KeyState::Waiting { from, latest } => (
                 "waiting",
@@ -328,26 +346,13 @@ impl ListedKey {
             purpose: purpose.name(),
             algorithm: match key.purpose() {
                 Some(KeyPurpose::Signing(algorithm)) => algorithm.name(),
-                Some(KeyPurpose::Sealing) | None => "A256GCM",
+                Some(KeyPurpose::Sealing) | None => SealingKey::ALGORITHM,
             },
             state,
             first_use: second(key.first_use()),
             kid: key.kid().to_owned(),
             times: times.collect(),
             description,
-        }
-    }
-
-    /// A key without a known algorithm.
-    fn unusable(key: &KeyFile) -> Self {
-        Self {
-            purpose: "unknown",
-            algorithm: "?",
-            state: "unusable",
-            first_use: format!("{:.0}", key.first_use()),
-            kid: key.kid().to_owned(),
-            times: BTreeMap::new(),
-            description: String::new(),
         }
     }
 }
@@ -404,10 +409,10 @@ fn rotate_directory(
 ) -> anyhow::Result<()> {
     let _lock = lock(directory)?;
     let now = Timestamp::now();
-    let keys = KeyFiles::read(directory, purpose)?;
-    let plan = keys::plan(&keys.first_uses(), times, rotate.every, now);
+    let files = read(directory, purpose)?;
+    let plan = keys::plan(&first_uses(&files), times, rotate.every, now);
     if let Some(first_use) = plan.next {
-        let newest = keys.0.last().and_then(|(_, key)| key.purpose());
+        let newest = files.last().and_then(|(_, key)| key.purpose());
         let made = match (purpose, rotate.algorithm, newest) {
             (KeyUse::Sealing, ..) => KeyPurpose::Sealing,
             (KeyUse::Signing, Some(algorithm), _) => KeyPurpose::Signing(algorithm.into()),
@@ -416,7 +421,7 @@ fn rotate_directory(
         };
         let path = make(directory, made, first_use)?;
         writeln!(out, "{}  used from {first_use:.0} on", path.display())?;
-    } else if let Some((path, key)) = keys.0.last() {
+    } else if let Some((path, key)) = files.last() {
         let (path, first_use) = (path.display(), key.first_use());
         let state = if first_use > now {
             "waits until"
@@ -425,11 +430,8 @@ fn rotate_directory(
         };
         writeln!(out, "{path}  {state} {first_use:.0}: no key made")?;
     }
-    for (path, _) in plan
-        .retired
-        .into_iter()
-        .filter_map(|place| keys.0.get(place))
-    {
+    let retired = plan.retired.into_iter();
+    for (path, _) in retired.filter_map(|place| files.get(place)) {
         keys::remove(path).map_err(UserError::from)?;
         writeln!(out, "{}  removed: no longer needed", path.display())?;
     }
@@ -456,7 +458,7 @@ fn remove(key: &RemoveKey, out: &mut dyn Write) -> anyhow::Result<Exit> {
     };
     let purpose = key_use(&found);
     if let Some(purpose) = purpose {
-        let first_uses = KeyFiles::read(&key.directory, purpose)?.first_uses();
+        let first_uses = first_uses(&read(&key.directory, purpose)?);
         let later = |first_use: &Timestamp| *first_use > found.first_use();
         let in_use = found.first_use() <= Timestamp::now() || first_uses.len() == 1;
         if in_use && !first_uses.iter().any(later) {
@@ -488,30 +490,19 @@ fn remove(key: &RemoveKey, out: &mut dyn Write) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// The keys of one purpose.
-struct KeyFiles(Vec<(PathBuf, KeyFile)>);
-
-impl KeyFiles {
-    /// The keys in a directory, which may not exist yet.
-    fn read(directory: &Path, purpose: KeyUse) -> Result<Self, UserError> {
-        if !directory.exists() {
-            return Ok(Self(Vec::new()));
-        }
-        let files = keys::read_dir(directory)?.into_iter();
-        let mut keys_of_purpose: Vec<_> = files
-            .filter(|(_, key)| key_use(key) == Some(purpose))
-            .collect();
-        keys_of_purpose.sort_by_key(|(_, key)| key.first_use());
-        Ok(Self(keys_of_purpose))
+/// The keys of one purpose in a directory, which may not exist yet, in the order of first use.
+fn read(directory: &Path, purpose: KeyUse) -> Result<Vec<(PathBuf, KeyFile)>, UserError> {
+    if !directory.exists() {
+        return Ok(Vec::new());
     }
+    let mut files = keys::read_dir(directory)?;
+    files.retain(|(_, key)| key_use(key) == Some(purpose));
+    files.sort_by_key(|(_, key)| key.first_use());
+    Ok(files)
+}
 
-    fn first_uses(&self) -> Vec<Timestamp> {
-        self.0.iter().map(|(_, key)| key.first_use()).collect()
-    }
-
-    fn file_times(&self) -> Vec<FileTimes> {
-        self.0.iter().map(file_times).collect()
-    }
+fn first_uses(files: &[(PathBuf, KeyFile)]) -> Vec<Timestamp> {
+    files.iter().map(|(_, key)| key.first_use()).collect()
 }
 
 /// A file that was removed meanwhile is listed as if it had been written in time.
@@ -532,15 +523,6 @@ fn key_use(key: &KeyFile) -> Option<KeyUse> {
         KeyPurpose::Signing(_) => KeyUse::Signing,
         KeyPurpose::Sealing => KeyUse::Sealing,
     })
-}
-
-impl KeyUse {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Signing => "signing",
-            Self::Sealing => "sealing",
-        }
-    }
 }
 
 impl KeyTimes {

@@ -1,7 +1,7 @@
 //! `[keys]`: the keys that sign access tokens and seal session tokens, and the key of identifiers.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use iam_adapters::files;
@@ -45,23 +45,25 @@ section! {
 }
 
 impl KeySettings {
+    /// The settings of the directories.
+    fn directories(&self) -> [(&'static str, Option<&Path>); 2] {
+        [
+            ("keys.signing_dir", self.signing_dir.as_deref()),
+            ("keys.sealing_dir", self.sealing_dir.as_deref()),
+        ]
+    }
+
     /// The settings of directories that are not set. Such keys exist only in this process.
     pub fn made_at_start(&self) -> impl Iterator<Item = &'static str> {
-        [
-            ("keys.signing_dir", &self.signing_dir),
-            ("keys.sealing_dir", &self.sealing_dir),
-        ]
-        .into_iter()
-        .filter_map(|(key, directory)| directory.is_none().then_some(key))
+        let unset = self.directories().into_iter();
+        unset.filter_map(|(key, directory)| directory.is_none().then_some(key))
     }
 
     pub(super) fn check(&self, problems: &mut Problems) {
-        for (key, directory) in [
-            ("keys.signing_dir", &self.signing_dir),
-            ("keys.sealing_dir", &self.sealing_dir),
-        ] {
-            let read = directory.as_deref().map(|path| (path, fs::read_dir(path)));
-            if let Some((path, Err(error))) = read {
+        for (key, directory) in self.directories() {
+            if let Some(path) = directory
+                && let Err(error) = fs::read_dir(path)
+            {
                 // The same text as when the keys are loaded later, so that it is reported once.
                 let reason = files::reason(&error);
                 problems.add(key, format!("{}: {reason}", path.display()));

@@ -78,9 +78,10 @@ impl FilePoller {
 
     /// Emits the events of the keys in use.
     pub(super) fn report_keys(&self) {
-        for (purpose, kids) in self.gateway.keys().kids() {
+        let kids = self.gateway.keys().kids(self.gateway.now());
+        for of in kids.iter().filter(|of| !of.stored.is_empty()) {
             self.gateway.emit(&Event::Keys {
-                result: Ok((purpose, &kids)),
+                result: Ok((of.purpose, &of.stored)),
             });
         }
     }

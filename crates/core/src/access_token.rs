@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use iam_adapters::Moment;
+use iam_adapters::name::Name as _;
 use serde::Serialize;
 
 use super::error::Internal;

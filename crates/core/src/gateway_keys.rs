@@ -86,17 +86,23 @@ impl Keys {
         json!({ "keys": keys })
     }
 
-    /// The ids of the keys, by purpose, in the order of first use.
+    /// The ids of the keys of each purpose.
     #[must_use]
-    pub fn kids(&self) -> [(&'static str, Vec<String>); 2] {
-        fn kids<K: Key>(keys: &KeyStore<K>) -> Vec<String> {
+    pub fn kids(&self, now: Moment) -> [PurposeKids; 3] {
+        fn of<K: Key>(keys: &KeyStore<K>, now: Moment) -> PurposeKids {
             let key_set = keys.key_set();
-            key_set.iter().map(|key| key.kid().to_owned()).collect()
+            PurposeKids {
+                purpose: K::PURPOSE,
+                used: key_set.current(now).kid().to_owned(),
+                stored: key_set.iter().map(|key| key.kid().to_owned()).collect(),
+            }
         }
-        [
-            (SigningKey::PURPOSE, kids(&self.signing)),
-            (SealingKey::PURPOSE, kids(&self.sealing)),
-        ]
+        let identifiers = PurposeKids {
+            purpose: IDENTIFIERS,
+            used: self.identifiers.id(),
+            stored: Vec::new(),
+        };
+        [of(&self.signing, now), of(&self.sealing, now), identifiers]
     }
 
     /// Reads the folders again. Returns the new key sets that differ from before, by purpose.
@@ -131,6 +137,17 @@ impl Keys {
         let differences = differences.iter().cloned();
         unreadable.chain(old).chain(differences).collect()
     }
+}
+
+/// The ids of the keys of one purpose.
+#[derive(Debug)]
+pub struct PurposeKids {
+    /// What the keys are for.
+    pub purpose: &'static str,
+    /// The key in use.
+    pub used: String,
+    /// Those in its folder, in the order of first use. Keys of identifiers have none.
+    pub stored: Vec<String>,
 }
 
 /// A problem with the keys that needs the operator and stops no operation. Contains no key material.

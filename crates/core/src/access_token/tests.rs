@@ -1,6 +1,7 @@
 use std::collections::HashSet;
 
 use aws_lc_rs::rand::SystemRandom;
+use iam_adapters::name::Name as _;
 use jiff::Timestamp;
 use josekit::jws::{self, ES256, EdDSA, JwsVerifier, RS256};
 use serde_json::{Value, json};

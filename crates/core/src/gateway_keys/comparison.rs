@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use iam_adapters::Moment;
 
-use super::{IDENTIFIERS, Key as _, KeyWarning, Keys, SealingKey, SigningKey};
+use super::{IDENTIFIERS, Key as _, KeyWarning, Keys, PurposeKids, SealingKey, SigningKey};
 use crate::keys::is_kid;
 
 impl Keys {
@@ -20,24 +20,14 @@ impl Keys {
     /// The names of the keys in use, then those of all keys: the purpose and the id of each.
     #[must_use]
     pub fn names(&self, now: Moment) -> Vec<String> {
-        let (signing, sealing) = (self.signing.key_set(), self.sealing.key_set());
-        let used: [_; Self::USED] = [
-            (
-                SigningKey::PURPOSE,
-                vec![signing.current(now).kid().to_owned()],
-            ),
-            (
-                SealingKey::PURPOSE,
-                vec![sealing.current(now).kid().to_owned()],
-            ),
-            (IDENTIFIERS, vec![self.identifiers.id()]),
-        ];
-        let names = used.into_iter().chain(self.kids());
-        let names = names.flat_map(|(purpose, kids)| {
-            let kids = kids.into_iter();
-            kids.map(move |kid| format!("{purpose} {kid}"))
+        let purposes: [_; Self::USED] = self.kids(now);
+        let used = purposes.iter().map(|of| (of.purpose, &of.used));
+        let stored = purposes.iter().flat_map(|of| {
+            let stored = of.stored.iter();
+            stored.map(move |kid| (of.purpose, kid))
         });
-        names.collect()
+        let names = used.chain(stored);
+        names.map(|(of, kid)| format!("{of} {kid}")).collect()
     }
 
     /// Replaces the [warnings](Keys::warnings) about differences by those that follow from what all replicas
@@ -55,24 +45,9 @@ impl Keys {
                 _ => invalid += 1,
             }
         }
-        let (signing, sealing) = (self.signing.key_set(), self.sealing.key_set());
-        let id = self.identifiers.id();
-        let differences = [
-            compare(
-                &valid,
-                SigningKey::PURPOSE,
-                signing.current(now).kid(),
-                |kid| signing.iter().any(|key| key.kid() == kid),
-            ),
-            compare(
-                &valid,
-                SealingKey::PURPOSE,
-                sealing.current(now).kid(),
-                |kid| sealing.iter().any(|key| key.kid() == kid),
-            ),
-            compare(&valid, IDENTIFIERS, &id, |kid| kid == id),
-        ];
-        self.differences.store(Arc::new(differences.concat()));
+        let purposes = self.kids(now);
+        let differences = purposes.iter().flat_map(|own| compare(&valid, own));
+        self.differences.store(Arc::new(differences.collect()));
         invalid
     }
 
@@ -86,25 +61,20 @@ impl Keys {
     }
 }
 
-/// The warnings about the keys of one purpose: `current` is in use here, and `has` tells which keys are here.
-fn compare(
-    statements: &[(&str, &str, &str)],
-    purpose: &'static str,
-    current: &str,
-    has: impl Fn(&str) -> bool,
-) -> Vec<KeyWarning> {
+/// The warnings about the keys of one purpose.
+fn compare(statements: &[(&str, &str, &str)], own: &PurposeKids) -> Vec<KeyWarning> {
     let kids = |wanted| {
-        let of_purpose = statements.iter().filter(|of| of.1 == purpose);
+        let of_purpose = statements.iter().filter(|of| of.1 == own.purpose);
         let kids = of_purpose.filter_map(move |(state, _, kid)| (*state == wanted).then_some(*kid));
         kids.collect::<BTreeSet<_>>()
     };
     let (mut here, mut elsewhere) = (kids("used"), kids("missing"));
-    here.retain(|kid| !has(kid));
-    elsewhere.retain(|kid| *kid == current);
+    here.retain(|kid| *kid != own.used && own.stored.iter().all(|stored| stored != kid));
+    elsewhere.retain(|kid| *kid == own.used);
     let differences = [(true, here), (false, elsewhere)].into_iter();
     let differences = differences.filter(|(_, kids)| !kids.is_empty());
     let warnings = differences.map(|(is_here, kids)| KeyWarning::Missing {
-        purpose,
+        purpose: own.purpose,
         is_here,
         kids: kids.into_iter().map(str::to_owned).collect(),
     });

@@ -2,6 +2,7 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
+use iam_adapters::name::Name as _;
 use jiff::Timestamp;
 use josekit::jwk::{Jwk, alg::ec::EcCurve, alg::ed::EdCurve};
 use serde_json::{Value, json};
@@ -76,10 +77,7 @@ impl KeyFile {
         if alg == SealingKey::ALGORITHM {
             return Some(KeyPurpose::Sealing);
         }
-        let algorithm = Algorithm::ALL
-            .into_iter()
-            .find(|known| known.name() == alg)?;
-        Some(KeyPurpose::Signing(algorithm))
+        Algorithm::named(alg).map(KeyPurpose::Signing)
     }
 
     /// The text of the file.

@@ -7,11 +7,13 @@ use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, RSA_PKCS1_SHA256, RsaKeyPair,
 };
 use base64::Engine as _;
+use iam_adapters::name::Name as _;
 use jiff::Timestamp;
 use josekit::jwk::alg::{ec::EcKeyPair, ed::EdKeyPair, rsa::RsaKeyPair as RsaJwk};
 use josekit::jwk::{Jwk, KeyPair as _};
 use josekit::jws::{ES256, EdDSA, JwsVerifier, RS256};
 use serde_json::Value;
+use strum::IntoStaticStr;
 use zeroize::Zeroizing;
 
 use super::file::is_meant_for;
@@ -21,12 +23,14 @@ use crate::base64url::BASE64;
 /// The fewest bits of an RSA key (RFC 7518 section 3.3).
 const RSA_BITS_MIN: u32 = 2048;
 
-/// How a token is signed (RFC 7518 section 3.1, RFC 8037). Each key has one algorithm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How a token is signed (RFC 7518 section 3.1, RFC 8037), by its name in a JOSE header. Each key has one algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "UPPERCASE")]
 pub enum Algorithm {
     /// ECDSA on P-256 with SHA-256.
     Es256,
     /// Ed25519.
+    #[strum(serialize = "EdDSA")]
     EdDsa,
     /// RSASSA-PKCS1-v1_5 with SHA-256.
     Rs256,
@@ -36,14 +40,9 @@ impl Algorithm {
     /// Every algorithm.
     pub const ALL: [Self; 3] = [Self::Es256, Self::EdDsa, Self::Rs256];
 
-    /// The name in a JOSE header.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Es256 => "ES256",
-            Self::EdDsa => "EdDSA",
-            Self::Rs256 => "RS256",
-        }
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|algorithm| algorithm.name() == name)
     }
 }
 
@@ -66,10 +65,8 @@ pub struct SigningKey {
 impl SigningKey {
     /// Reads a private JWK. A test signature proves that the private and the public part match.
     pub(super) fn from_jwk(jwk: &Jwk, kid: &str, first_use: Timestamp) -> Result<Self, KeyError> {
-        let algorithm = Algorithm::ALL
-            .into_iter()
-            .find(|algorithm| jwk.algorithm() == Some(algorithm.name()))
-            .ok_or(KeyError::Invalid("alg is not ES256, EdDSA or RS256"))?;
+        let algorithm = jwk.algorithm().and_then(Algorithm::named);
+        let algorithm = algorithm.ok_or(KeyError::Invalid("alg is not ES256, EdDSA or RS256"))?;
         is_meant_for(jwk, "sig", &["sign"])?;
         let (signer, public) = signer(algorithm, jwk)?;
         let secret = secret(jwk).ok_or(KeyError::Invalid("no key can be derived from it"))?;

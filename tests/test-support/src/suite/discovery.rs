@@ -1,6 +1,7 @@
 //! Discovery for token verifiers.
 
 use auth_gateway_core::keys::Algorithm;
+use iam_adapters::name::Name as _;
 use serde_json::json;
 
 use super::verifier::Verifier;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use iam_adapters::clock::ManualClock;
+use iam_adapters::name::Name as _;
 use iam_adapters::resilient::Operation;
 use iam_adapters::{Clock as _, IamError, Introspection};
 use jiff::Timestamp;

@@ -1,6 +1,7 @@
 //! Invalid keys, and keys for another purpose.
 
 use base64::Engine as _;
+use iam_adapters::name::Name as _;
 use josekit::jwk::alg::{ec::EcCurve, ed::EdCurve};
 
 use super::*;

@@ -2,6 +2,7 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
+use iam_adapters::name::Name as _;
 
 use super::*;
 use crate::base64url::BASE64;
