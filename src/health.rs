@@ -77,13 +77,13 @@ const fn callee(operation: Operation) -> &'static str {
 
 /// The calls to an IAM, or to the source of permissions that it has.
 #[derive(Debug, Default)]
-struct Calls {
+struct CallResults {
     last: Option<(Moment, Result<(), IamError>)>,
     /// Whether a call has ever succeeded.
     ever_ok: bool,
 }
 
-impl Calls {
+impl CallResults {
     fn fault(&self) -> Option<&IamError> {
         self.last.as_ref()?.1.as_ref().err()
     }
@@ -115,9 +115,9 @@ impl Calls {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    iam: Calls,
-    permission_source: Calls,
+struct HealthState {
+    iam: CallResults,
+    permission_source: CallResults,
     /// The circuits that are not closed.
     circuits: BTreeMap<&'static str, Circuit>,
     stale: Stale,
@@ -129,7 +129,7 @@ struct State {
 #[derive(Debug)]
 struct IamHealth {
     name: Box<str>,
-    state: Mutex<State>,
+    state: Mutex<HealthState>,
 }
 
 /// The state of this replica.
@@ -406,7 +406,7 @@ impl IamHealth {
         (readiness, reasons)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HealthState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

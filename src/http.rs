@@ -1,5 +1,6 @@
 //! The HTTP API: routes, request and response bodies, middleware, problem responses.
 
+pub mod api_error;
 mod auth;
 mod backchannel_logout;
 mod body;
@@ -7,7 +8,6 @@ pub mod entity_tag;
 mod health;
 mod middleware;
 mod operator;
-pub mod problem;
 mod status;
 mod trace;
 mod well_known;
@@ -31,8 +31,8 @@ use crate::telemetry::metrics::{Metrics, Route};
 use crate::telemetry::traces::Traces;
 use auth_gateway_core::Gateway;
 
+use api_error::ApiError;
 pub use middleware::{RequestLog, X_REQUEST_ID, handle_request, header_value, request_id};
-use problem::Problem;
 
 /// The state that the handlers of both listeners share.
 #[derive(Debug)]
@@ -140,7 +140,7 @@ fn resource(path: &str) -> Resource {
 
 fn post(path: &str) -> Resource {
     resource(path).default_service(web::to(async || {
-        Err::<&str, _>(Problem::MethodNotAllowed("POST"))
+        Err::<&str, _>(ApiError::MethodNotAllowed("POST"))
     }))
 }
 
@@ -155,7 +155,7 @@ where
         .route(web::get().to(handler.clone()))
         .route(web::head().to(handler))
         .default_service(web::to(async || {
-            Err::<&str, _>(Problem::MethodNotAllowed("GET, HEAD"))
+            Err::<&str, _>(ApiError::MethodNotAllowed("GET, HEAD"))
         }))
 }
 
@@ -163,7 +163,7 @@ where
 ///
 /// # Errors
 ///
-/// Always [`Problem::NotFound`].
-pub async fn not_found() -> Result<&'static str, Problem> {
-    Err(Problem::NotFound)
+/// Always [`ApiError::NotFound`].
+pub async fn not_found() -> Result<&'static str, ApiError> {
+    Err(ApiError::NotFound)
 }

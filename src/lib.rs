@@ -1,7 +1,7 @@
 //! A service in front of one identity system (IAM): login, exchange of a session for an access
 //! token, logout. The operations are those of `auth-gateway-core`, its listener is `auth-gateway-server`.
 //!
-//! * [`http`]: routes, request and response bodies, middleware and problem responses.
+//! * [`http`]: routes, request and response bodies, middleware and error responses.
 //! * [`replication`]: sends and receives revocations through Redis.
 //! * [`health`] and [`telemetry`]: readiness, metrics and logs.
 //! * [`audit`]: the audit log.

@@ -41,7 +41,7 @@ use auth_gateway_core::shared_tables::SharedTables;
 use auth_gateway_core::upstream_logouts::UpstreamLogouts;
 use auth_gateway_core::{Gateway, GatewayParts, Policy};
 use auth_gateway_replication::ReplicationStream;
-use auth_gateway_server::{Hooks, Listener};
+use auth_gateway_server::{ConnectionEvents, Listener};
 
 pub use auth_gateway_server::{PassedSocketError, PassedSockets};
 pub use parts::Parts;
@@ -417,10 +417,10 @@ where
     <S::Service as Service<Request>>::Future: 'static,
     B: MessageBody + 'static,
 {
-    let hooks: Arc<dyn Hooks> = app_state.clone().into_inner();
+    let events: Arc<dyn ConnectionEvents> = app_state.clone().into_inner();
     let address = listener.address;
     listener
-        .bind(hooks, app)
+        .bind(events, app)
         .with_context(|| format!("cannot listen on {address} ({setting})"))
 }
 

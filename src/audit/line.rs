@@ -73,7 +73,7 @@ pub(super) struct Line {
     pub(super) event: &'static str,
     pub(super) client: Client,
     pub(super) reason: Option<&'static str>,
-    pub(super) written: Written,
+    pub(super) sampling: LineSampling,
     /// The members after the event, each with a comma before it.
     members: String,
 }
@@ -81,7 +81,7 @@ pub(super) struct Line {
 /// Whether a line is written. A client without credentials can cause any number of refusals that no
 /// login limit bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum LineSampling {
     /// Each.
     Each,
     /// Of refusals, the first of its client, event, reason and interval. The others are summed.
@@ -96,7 +96,7 @@ impl Line {
             event,
             client: Client::default(),
             reason: None,
-            written: Written::Each,
+            sampling: LineSampling::Each,
             members: String::new(),
         }
     }
@@ -146,7 +146,7 @@ impl Line {
                 result,
             } => {
                 let line = Self::decided("logout_token", Decision::of(result));
-                let line = line.requested(request, ids).written(Written::First);
+                let line = line.requested(request, ids).sampled(LineSampling::First);
                 match result {
                     Ok(by_iam) => line
                         .with_some("iam", iam.map(|iam| &**iam))
@@ -183,7 +183,7 @@ impl Line {
             } => Self::decided("operator_refused", Decision::refused(reason))
                 .requested(request, ids)
                 .with("path", path)
-                .written(Written::First),
+                .sampled(LineSampling::First),
             Event::Keys { result } => match result {
                 Ok((purpose, kids)) => Self::decided("keys", Decision::SUCCESS)
                     .with("purpose", purpose)
@@ -231,7 +231,7 @@ impl Line {
         // Login limits bound the refusals of an IAM.
         let is_of_iam = iam.is_some() && decision.limit.is_none();
         if decision.outcome == REFUSED && !is_of_iam {
-            line.written(Written::First)
+            line.sampled(LineSampling::First)
         } else {
             line
         }
@@ -287,7 +287,7 @@ impl Line {
                 .with("iam", &*session.iam)
                 .with("subject", &*session.sub)
                 .with("session", ids.session(session.session_id)),
-            None => self.written(Written::Sum),
+            None => self.sampled(LineSampling::Sum),
         }
     }
 
@@ -300,8 +300,8 @@ impl Line {
         }
     }
 
-    fn written(self, written: Written) -> Self {
-        Self { written, ..self }
+    fn sampled(self, sampling: LineSampling) -> Self {
+        Self { sampling, ..self }
     }
 
     fn with(mut self, name: &str, value: impl Into<Value>) -> Self {

@@ -7,7 +7,7 @@ use std::mem;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::line::{Client, Line, RefusalCounts, Written};
+use super::line::{Client, Line, LineSampling, RefusalCounts};
 
 /// How often the sums are written.
 pub(super) const INTERVAL: Duration = Duration::from_secs(60);
@@ -33,7 +33,7 @@ struct Interval {
 impl Refusals {
     /// Whether the line is written. Counts it if not.
     pub(super) fn is_written(&self, line: &Line) -> bool {
-        let Some(reason) = line.reason.filter(|_| line.written != Written::Each) else {
+        let Some(reason) = line.reason.filter(|_| line.sampling != LineSampling::Each) else {
             return true;
         };
         let mut interval = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +48,7 @@ impl Refusals {
         let (_, counts) = clients
             .entry(key)
             .or_insert_with(|| (client, BTreeMap::new()));
-        let may_have_line = line.written == Written::First && has_room && *lines < LINES_MAX;
+        let may_have_line = line.sampling == LineSampling::First && has_room && *lines < LINES_MAX;
         match counts.entry(line.event).or_default().entry(reason) {
             Entry::Vacant(first) if may_have_line => {
                 *lines += 1;

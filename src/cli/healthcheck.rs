@@ -30,7 +30,7 @@ pub(super) fn healthcheck(
         None => "no response".to_owned(),
         Some(Err(IamError::Unreachable(why))) => format!("{why:#}"),
         Some(Err(other)) => format!("{other:#}"),
-        Some(Ok(response)) => match serde_json::from_slice::<Report>(&response.body) {
+        Some(Ok(response)) => match serde_json::from_slice::<ReadinessReport>(&response.body) {
             Ok(report) if response.status.as_u16() == 200 => {
                 writeln!(invocation.out, "{report}")?;
                 return Ok(Exit::Ok);
@@ -45,18 +45,18 @@ pub(super) fn healthcheck(
 
 /// The response of `/health/ready`, as far as it is written.
 #[derive(Deserialize)]
-struct Report {
+struct ReadinessReport {
     status: String,
-    reasons: Vec<Reason>,
+    reasons: Vec<ReadinessReason>,
 }
 
 #[derive(Deserialize)]
-struct Reason {
+struct ReadinessReason {
     code: String,
 }
 
 /// The status and the codes of the reasons for it.
-impl fmt::Display for Report {
+impl fmt::Display for ReadinessReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.status)?;
         let mut separator = ": ";

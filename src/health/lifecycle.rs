@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The stages of a process that stops gracefully. Clones share one state, so that every gateway of
 /// a process stops with it.
 #[derive(Debug, Clone, Default)]
-pub struct Lifecycle(Arc<Shared>);
+pub struct Lifecycle(Arc<LifecycleState>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct LifecycleState {
     /// Every request reads this and the next one, without a lock.
     shutting_down: AtomicBool,
     draining: AtomicBool,

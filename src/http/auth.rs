@@ -12,13 +12,14 @@ use jiff::tz::Offset;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
+use crate::telemetry::metrics::Route;
 use auth_gateway_core::error::GatewayError;
 use auth_gateway_core::session::TOKEN_BYTES_MAX;
 
 use super::AppState;
+use super::api_error::{ApiError, InvalidRequest};
 use super::body::{self, Presence, RequestBody, no_store};
 use super::middleware::{request_context, warn_of_untrusted_proxy};
-use super::problem::{InvalidRequest, Operation, Problem};
 
 /// Session ids have 22 characters. The contract allows up to this many.
 const SESSION_ID_BYTES_MAX: usize = 64;
@@ -131,10 +132,10 @@ struct LogoutResponse {
     status: &'static str,
 }
 
-fn credentials(body: &[u8]) -> Result<Credentials, Problem> {
+fn credentials(body: &[u8]) -> Result<Credentials, ApiError> {
     let LoginRequest { email, password } = body::parse(body)?;
     Credentials::new(email, password)
-        .map_err(|invalid| Problem::InvalidRequest(invalid_credentials(invalid)))
+        .map_err(|invalid| ApiError::InvalidRequest(invalid_credentials(invalid)))
 }
 
 /// `POST /api/v1/auth/login`.
@@ -142,11 +143,11 @@ pub(super) async fn log_in(
     app_state: Data<AppState>,
     request: HttpRequest,
     payload: Payload,
-) -> Result<HttpResponse, Problem> {
+) -> Result<HttpResponse, ApiError> {
     let body = body::read(&request, payload, &app_state).await?;
     let context = &request_context(&request);
     let gateway = &app_state.gateway;
-    let failed = |error| app_state.failed(Operation::Login, error);
+    let failed = |error| app_state.failed(Route::Login, error);
     // After the body has been read: its connection can serve the next request.
     let audit_gate = app_state.audit.admit()?;
     let credentials = credentials(&body);
@@ -178,14 +179,14 @@ pub(super) async fn exchange(
     app_state: Data<AppState>,
     request: HttpRequest,
     payload: Payload,
-) -> Result<HttpResponse, Problem> {
+) -> Result<HttpResponse, ApiError> {
     let body = body::read(&request, payload, &app_state).await?;
     let exchange: TokenRequest<'_> = body::parse(&body)?;
     check_lengths(&exchange.session_id, &exchange.session_token)?;
     if exchange.grant_type != "session" {
-        return Err(Problem::UnsupportedGrantType);
+        return Err(ApiError::UnsupportedGrantType);
     }
-    let scope = Scope::parse(&exchange.scope).map_err(Problem::InvalidScope)?;
+    let scope = Scope::parse(&exchange.scope).map_err(ApiError::InvalidScope)?;
     let exchanged = (app_state.gateway)
         .exchange(
             &request_context(&request),
@@ -194,7 +195,7 @@ pub(super) async fn exchange(
             scope,
         )
         .await
-        .map_err(|error| app_state.failed(Operation::Token, error))?;
+        .map_err(|error| app_state.failed(Route::Token, error))?;
     let response = TokenResponse {
         access_token: exchanged.token.expose(),
         scope: &exchanged.scope,
@@ -208,7 +209,7 @@ pub(super) async fn log_out(
     app_state: Data<AppState>,
     request: HttpRequest,
     payload: Payload,
-) -> Result<HttpResponse, Problem> {
+) -> Result<HttpResponse, ApiError> {
     let body = body::read(&request, payload, &app_state).await?;
     let logout: LogoutRequest<'_> = body::parse(&body)?;
     check_lengths(&logout.session_id, &logout.session_token)?;
@@ -219,7 +220,7 @@ pub(super) async fn log_out(
             &logout.session_token,
         )
         .await
-        .map_err(|error| app_state.failed(Operation::Logout, error))?;
+        .map_err(|error| app_state.failed(Route::Logout, error))?;
     Ok(json(&LogoutResponse { status: "Ok" }))
 }
 
@@ -239,14 +240,14 @@ pub(super) const fn invalid_credentials(credentials: InvalidCredentials) -> Inva
 }
 
 /// A member that is too long is invalid input, not an invalid session.
-fn check_lengths(session_id: &str, session_token: &str) -> Result<(), Problem> {
+fn check_lengths(session_id: &str, session_token: &str) -> Result<(), ApiError> {
     for (member, value, bytes_max) in [
         ("session_id", session_id, SESSION_ID_BYTES_MAX),
         ("session_token", session_token, TOKEN_BYTES_MAX),
     ] {
         if value.len() > bytes_max {
             let too_long = InvalidRequest::TooLong { member, bytes_max };
-            return Err(Problem::InvalidRequest(too_long));
+            return Err(ApiError::InvalidRequest(too_long));
         }
     }
     Ok(())
@@ -272,10 +273,10 @@ fn json_response(json: Vec<u8>) -> HttpResponse {
 }
 
 impl AppState {
-    /// The problem of an operation that failed.
-    pub(super) fn failed(&self, operation: Operation, error: GatewayError) -> Problem {
-        Problem::Gateway {
-            operation,
+    /// The error of an operation that failed.
+    pub(super) fn failed(&self, route: Route, error: GatewayError) -> ApiError {
+        ApiError::Gateway {
+            route,
             error,
             precise: self.precise_backend_status,
         }

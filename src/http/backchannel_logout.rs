@@ -7,10 +7,12 @@ use actix_web::web::{Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
 use url::form_urlencoded;
 
+use crate::telemetry::metrics::Route;
+
 use super::AppState;
+use super::api_error::{ApiError, InvalidRequest};
 use super::body::{self, no_store};
 use super::middleware::request_context;
-use super::problem::{InvalidRequest, Operation, Problem};
 
 const LOGOUT_TOKEN: &str = "logout_token";
 
@@ -19,12 +21,12 @@ pub(super) async fn receive(
     app_state: Data<AppState>,
     request: HttpRequest,
     payload: Payload,
-) -> Result<HttpResponse, Problem> {
+) -> Result<HttpResponse, ApiError> {
     let (gateway, context) = (&app_state.gateway, &request_context(&request));
-    let failed = |error| app_state.failed(Operation::BackchannelLogout, error);
+    let failed = |error| app_state.failed(Route::BackchannelLogout, error);
     gateway.admit_logout_token(context).map_err(failed)?;
     let body = body::read_form(&request, payload, &app_state).await?;
-    let token = logout_token(&body).map_err(Problem::InvalidRequest)?;
+    let token = logout_token(&body).map_err(ApiError::InvalidRequest)?;
     (gateway.receive_logout_token(context, &token).await).map_err(failed)?;
     let mut response = HttpResponse::Ok();
     no_store(&mut response);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer as _};
 use serde_json::Value;
 
 use super::AppState;
-use super::problem::{InvalidRequest, Problem};
+use super::api_error::{ApiError, InvalidRequest};
 use auth_gateway_server::BodyError;
 
 /// The largest body. A login needs 2 KiB at most, an exchange 11.
@@ -41,12 +41,12 @@ pub(super) trait RequestBody<'a>: Deserialize<'a> {
 ///
 /// # Errors
 ///
-/// The [`Problem`] of the request.
+/// The [`ApiError`] of the request.
 pub(super) async fn read(
     request: &HttpRequest,
     payload: Payload,
     app_state: &AppState,
-) -> Result<Bytes, Problem> {
+) -> Result<Bytes, ApiError> {
     // RFC 8259 section 11.
     read_as("application/json", request, payload, app_state).await
 }
@@ -60,7 +60,7 @@ pub(super) async fn read_form(
     request: &HttpRequest,
     payload: Payload,
     app_state: &AppState,
-) -> Result<Bytes, Problem> {
+) -> Result<Bytes, ApiError> {
     let media_type = "application/x-www-form-urlencoded";
     read_as(media_type, request, payload, app_state).await
 }
@@ -70,10 +70,10 @@ async fn read_as(
     request: &HttpRequest,
     payload: Payload,
     app_state: &AppState,
-) -> Result<Bytes, Problem> {
+) -> Result<Bytes, ApiError> {
     // Proxies and servers log queries (RFC 6750 section 2.3).
     if !request.query_string().is_empty() {
-        return Err(Problem::InvalidRequest(InvalidRequest::Query));
+        return Err(ApiError::InvalidRequest(InvalidRequest::Query));
     }
     let headers = request.headers();
     // Exactly one: servers differ in which of two they use.
@@ -87,18 +87,18 @@ async fn read_as(
         .get_all(header::CONTENT_ENCODING)
         .all(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity"));
     if !is_media_type || !is_plain {
-        return Err(Problem::UnsupportedMediaType);
+        return Err(ApiError::UnsupportedMediaType);
     }
     let body = auth_gateway_server::read_body(request, payload, BODY_BYTES_MAX).await?;
     // Only now, because the connection can serve the next request once the body has been read.
     if auth_gateway_server::is_overloaded(request) {
         app_state.metrics.shed().behind.inc();
-        return Err(Problem::Overloaded);
+        return Err(ApiError::Overloaded);
     }
     Ok(body)
 }
 
-impl From<BodyError> for Problem {
+impl From<BodyError> for ApiError {
     fn from(error: BodyError) -> Self {
         match error {
             BodyError::Timeout => Self::TooSlow,
@@ -126,10 +126,10 @@ fn is(media_type: &str, content_type: &str) -> bool {
 ///
 /// # Errors
 ///
-/// [`Problem::InvalidRequest`], which quotes nothing of the body.
-pub(super) fn parse<'a, T: RequestBody<'a>>(body: &'a [u8]) -> Result<T, Problem> {
+/// [`ApiError::InvalidRequest`], which quotes nothing of the body.
+pub(super) fn parse<'a, T: RequestBody<'a>>(body: &'a [u8]) -> Result<T, ApiError> {
     json::object(body).map_err(|invalid| {
-        Problem::InvalidRequest(match invalid {
+        ApiError::InvalidRequest(match invalid {
             InvalidObject::NotAnObject => InvalidRequest::NotAnObject,
             InvalidObject::NotUtf8 => InvalidRequest::NotUtf8,
             // The errors of serde quote values, so a second pass finds the problem.

@@ -1,5 +1,5 @@
 //! The middleware around every request: its id and the address of its client, panics, the form of
-//! problem responses, one log line and the metrics.
+//! error responses, one log line and the metrics.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -27,10 +27,10 @@ use tracing::{Instrument as _, Span, field};
 use crate::telemetry::metrics::{Outcome, Route};
 use auth_gateway_core::event::{Event, LoginEnd, Subscriber};
 use auth_gateway_core::request::{RequestContext, RequestId};
-use auth_gateway_server::{Hooks, Refusal, ShedReason};
+use auth_gateway_server::{ConnectionEvents, ConnectionRefusal, ShedReason};
 
 use super::AppState;
-use super::problem::{InvalidRequest, Problem};
+use super::api_error::{ApiError, InvalidRequest};
 use super::trace;
 
 /// Keeps what the events of a request contain for its log line.
@@ -100,7 +100,7 @@ pub async fn handle_request(
     };
     if app_state.lifecycle.is_draining() && route.is_operation() {
         app_state.metrics.shed().draining.inc();
-        let response = in_progress.problem_response(&app_state, &Problem::Draining);
+        let response = in_progress.error_response(&app_state, &ApiError::Draining);
         return Ok(request.into_response(response));
     }
     // From here on the inner services own the request. In a panic it is lost with them.
@@ -110,13 +110,13 @@ pub async fn handle_request(
         None => Either::Right(handled),
     };
     let Ok(Ok(response)) = AssertUnwindSafe(handled).catch_unwind().await else {
-        let response = in_progress.problem_response(&app_state, &Problem::Panic);
+        let response = in_progress.error_response(&app_state, &ApiError::Panic);
         return Err(PanicError(RefCell::new(Some(response))).into());
     };
-    let problem = response.response().error();
-    if let Some(problem) = problem.and_then(Error::as_error::<Problem>) {
-        let problem_response = in_progress.problem_response(&app_state, problem);
-        return Ok(response.into_response(problem_response));
+    let error = response.response().error();
+    if let Some(api_error) = error.and_then(Error::as_error::<ApiError>) {
+        let error_response = in_progress.error_response(&app_state, api_error);
+        return Ok(response.into_response(error_response));
     }
     in_progress.finish(&app_state, response.status(), None);
     let mut response = response.map_into_boxed_body();
@@ -150,7 +150,7 @@ fn begin_trace(app_state: &AppState, request: &HttpRequest, route: Route) -> Con
     }
 }
 
-impl Hooks for AppState {
+impl ConnectionEvents for AppState {
     fn connection_shed(&self, reason: ShedReason) {
         let shed = self.metrics.shed();
         match reason {
@@ -160,7 +160,7 @@ impl Hooks for AppState {
     }
 
     /// Logged and counted like the response to a request.
-    fn refusal(&self, peer: Option<SocketAddr>, refusal: Refusal) -> HttpResponse {
+    fn refusal(&self, peer: Option<SocketAddr>, refusal: ConnectionRefusal) -> HttpResponse {
         let client = peer.map(|peer| peer.ip().into());
         let in_progress = InProgress {
             began: Instant::now(),
@@ -172,13 +172,13 @@ impl Hooks for AppState {
                 Context::new(),
             )),
         };
-        let problem = match refusal {
-            Refusal::MalformedHead => Problem::InvalidRequest(InvalidRequest::NotHttp),
-            Refusal::HeadTooLarge => Problem::HeadersTooLarge,
-            Refusal::HeadTimeout => Problem::TooSlow,
-            Refusal::ConnectionLimit => Problem::Overloaded,
+        let api_error = match refusal {
+            ConnectionRefusal::MalformedHead => ApiError::InvalidRequest(InvalidRequest::NotHttp),
+            ConnectionRefusal::HeadTooLarge => ApiError::HeadersTooLarge,
+            ConnectionRefusal::HeadTimeout => ApiError::TooSlow,
+            ConnectionRefusal::ConnectionLimit => ApiError::Overloaded,
         };
-        in_progress.problem_response(self, &problem)
+        in_progress.error_response(self, &api_error)
     }
 }
 
@@ -209,11 +209,11 @@ impl InProgress {
         is_on.then(|| self.context.trace.clone())
     }
 
-    /// The response to a request with a problem. Also logs and counts the request.
-    fn problem_response(&self, app_state: &AppState, problem: &Problem) -> HttpResponse {
-        let mut response = problem.response(&self.context.id);
+    /// The response to a request with an error. Also logs and counts the request.
+    fn error_response(&self, app_state: &AppState, api_error: &ApiError) -> HttpResponse {
+        let mut response = api_error.response(&self.context.id);
         self.complete(app_state, &mut response);
-        self.finish(app_state, response.status(), Some(problem));
+        self.finish(app_state, response.status(), Some(api_error));
         response
     }
 
@@ -229,10 +229,10 @@ impl InProgress {
     }
 
     /// Writes the log line of the request, counts it, and ends its span.
-    fn finish(&self, app_state: &AppState, status: StatusCode, problem: Option<&Problem>) {
+    fn finish(&self, app_state: &AppState, status: StatusCode, api_error: Option<&ApiError>) {
         let took = self.began.elapsed();
-        let outcome = match problem {
-            Some(problem) => problem.answer().code,
+        let outcome = match api_error {
+            Some(api_error) => api_error.attributes().code,
             // Other routes may have their own error responses.
             None if status.is_client_error() => Outcome::InvalidRequest,
             None => Outcome::Ok,
@@ -261,7 +261,7 @@ impl InProgress {
                     account = fields.account.map(field::display),
                     subject = fields.subject.as_deref(),
                     client.address = self.context.client.map(field::display),
-                    error = problem.and_then(Problem::cause),
+                    error = api_error.and_then(ApiError::cause),
                     trace_id = is_sampled.then(|| field::display(span.span_context().trace_id())),
                     duration_ms = took.as_secs_f64() * 1e3,
                 )
@@ -269,8 +269,8 @@ impl InProgress {
         }
         // Not errors: overload, of which clients can cause any amount, a stop, for which clients use
         // another replica, and the result of a probe.
-        let is_expected = match problem {
-            Some(problem) => matches!(problem, Problem::Overloaded | Problem::Draining),
+        let is_expected = match api_error {
+            Some(api_error) => matches!(api_error, ApiError::Overloaded | ApiError::Draining),
             None => self.is_routine,
         };
         if status.is_server_error() && !is_expected {

@@ -16,10 +16,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use subtle::ConstantTimeEq as _;
 
 use super::AppState;
+use super::api_error::{ApiError, InvalidRequest};
 use super::auth::{invalid_credentials, json, timestamp};
 use super::body::{self, Presence, RequestBody, no_store};
 use super::middleware::request_context;
-use super::problem::{InvalidRequest, Problem};
 use auth_gateway_core::event::Event;
 use auth_gateway_core::revoked_sessions::{NotRevocable, RevokedSessions};
 use auth_gateway_core::session_id::SessionId;
@@ -30,18 +30,18 @@ use auth_gateway_core::session_revoker::Propagation;
 pub(super) struct Operator(());
 
 impl FromRequest for Operator {
-    type Error = Problem;
-    type Future = Ready<Result<Self, Problem>>;
+    type Error = ApiError;
+    type Future = Ready<Result<Self, ApiError>>;
 
     fn from_request(request: &HttpRequest, _: &mut dev::Payload) -> Self::Future {
         ready(authenticate(request))
     }
 }
 
-fn authenticate(request: &HttpRequest) -> Result<Operator, Problem> {
+fn authenticate(request: &HttpRequest) -> Result<Operator, ApiError> {
     let app_state = request.app_data::<Data<AppState>>();
-    let app_state = app_state.ok_or(Problem::NoOperatorToken)?;
-    let (reason, problem) = match check_token(app_state, request) {
+    let app_state = app_state.ok_or(ApiError::NoOperatorToken)?;
+    let (reason, error) = match check_token(app_state, request) {
         Ok(()) => return Ok(Operator(())),
         Err(refused) => refused,
     };
@@ -50,23 +50,26 @@ fn authenticate(request: &HttpRequest) -> Result<Operator, Problem> {
         path: request.path(),
         reason,
     });
-    Err(problem)
+    Err(error)
 }
 
 /// The error has the reason for the audit log.
-fn check_token(app_state: &AppState, request: &HttpRequest) -> Result<(), (&'static str, Problem)> {
+fn check_token(
+    app_state: &AppState,
+    request: &HttpRequest,
+) -> Result<(), (&'static str, ApiError)> {
     let token = app_state.operator_token.as_ref();
-    let token = token.ok_or(("no_token_configured", Problem::NoOperatorToken))?;
+    let token = token.ok_or(("no_token_configured", ApiError::NoOperatorToken))?;
     let mut headers = request.headers().get_all(header::AUTHORIZATION);
     let sent = headers.next();
-    let sent = sent.ok_or(("missing_token", Problem::OperatorTokenMissing))?;
+    let sent = sent.ok_or(("missing_token", ApiError::OperatorTokenMissing))?;
     let sent = bearer(sent.as_bytes()).filter(|_| headers.next().is_none());
     let token = token.get();
     let expected = token.expose_secret().as_bytes();
     if sent.is_some_and(|sent| sent.ct_eq(expected).into()) {
         return Ok(());
     }
-    Err(("invalid_token", Problem::OperatorTokenInvalid))
+    Err(("invalid_token", ApiError::OperatorTokenInvalid))
 }
 
 /// The token of `Bearer TOKEN`. The scheme is case-insensitive (RFC 9110 section 11.1).
@@ -103,7 +106,7 @@ pub(super) async fn reset_login_limits(
     app_state: Data<AppState>,
     request: HttpRequest,
     payload: Payload,
-) -> Result<HttpResponse, Problem> {
+) -> Result<HttpResponse, ApiError> {
     let body = body::read(&request, payload, &app_state).await?;
     let LoginLimitsResetRequest {
         email,
@@ -111,11 +114,11 @@ pub(super) async fn reset_login_limits(
     } = body::parse(&body)?;
     // An address that login refuses has no counts.
     let credentials = Credentials::new(email, "".into())
-        .map_err(|invalid| Problem::InvalidRequest(invalid_credentials(invalid)))?;
+        .map_err(|invalid| ApiError::InvalidRequest(invalid_credentials(invalid)))?;
     let network = network
         .map(|address| address.parse::<IpAddr>().map(ClientAddress::from))
         .transpose()
-        .map_err(|_| Problem::InvalidRequest(InvalidRequest::NotAnIpAddress("client_address")))?;
+        .map_err(|_| ApiError::InvalidRequest(InvalidRequest::NotAnIpAddress("client_address")))?;
     let (gateway, context) = (&app_state.gateway, request_context(&request));
     let event = |is_done| Event::LoginLimitsReset {
         request: &context,
@@ -237,13 +240,13 @@ pub(super) async fn revoke_sessions(
     app_state: Data<AppState>,
     request: HttpRequest,
     payload: Payload,
-) -> Result<HttpResponse, Problem> {
+) -> Result<HttpResponse, ApiError> {
     let body = body::read(&request, payload, &app_state).await?;
     let body: RevocationRequest = body::parse(&body)?;
     // Not the clock of this replica, which can be behind that of the operator.
     let gateway = &app_state.gateway;
     let now = gateway.tables().timeline.now() / 1_000;
-    let sessions = body.sessions(now).map_err(Problem::InvalidRequest)?;
+    let sessions = body.sessions(now).map_err(ApiError::InvalidRequest)?;
     let begun_until = match &sessions {
         RevokedSessions::One(_) => None,
         RevokedSessions::OfSubject { begun_until, .. }
@@ -259,7 +262,7 @@ pub(super) async fn revoke_sessions(
         result: delivered.as_ref().map(|_| ()).map_err(|why| *why),
     });
     let delivered = delivered.map_err(|why| {
-        Problem::InvalidRequest(match why {
+        ApiError::InvalidRequest(match why {
             NotRevocable::UnknownIam => InvalidRequest::UnknownIam("iam"),
             NotRevocable::UnknownPrefix => InvalidRequest::UnknownPrefix("subject"),
         })

@@ -38,9 +38,9 @@ pub(super) async fn page(app_state: Data<AppState>) -> HttpResponse {
         .body(page.finish(&jwks_uri(&app_state.gateway.policy().token.issuer)))
 }
 
-fn describe(app_state: &AppState, report: &Report, now: Moment) -> Page {
+fn describe(app_state: &AppState, report: &Report, now: Moment) -> StatusPage {
     let gateway = &app_state.gateway;
-    let mut page = Page::new();
+    let mut page = StatusPage::new();
     page.paragraph(match report.readiness {
         Readiness::Ready => "ready: this replica should get traffic.",
         Readiness::Degraded => {
@@ -133,9 +133,9 @@ fn seconds(seconds: u64) -> String {
 }
 
 /// HTML whose values are escaped.
-struct Page(String);
+struct StatusPage(String);
 
-impl Page {
+impl StatusPage {
     fn new() -> Self {
         Self(format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -216,7 +216,7 @@ mod tests {
     fn every_value_is_escaped() {
         let hostile = "</td><script>alert('1')</script>&\"";
         let safe = "&lt;/td&gt;&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&amp;&quot;";
-        let mut page = Page::new();
+        let mut page = StatusPage::new();
         page.paragraph(hostile);
         page.table(
             hostile,
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn table_without_rows_is_left_out() {
-        let mut page = Page::new();
+        let mut page = StatusPage::new();
         page.table("Reasons", ["reason"], []);
         assert!(!page.finish("/").contains("Reasons"));
     }

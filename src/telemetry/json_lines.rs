@@ -93,7 +93,7 @@ fn write_time(writer: &mut Writer<'_>) -> fmt::Result {
 
 impl<'writer> FormatFields<'writer> for Json {
     fn format_fields<R: RecordFields>(&self, writer: Writer<'writer>, fields: R) -> fmt::Result {
-        let mut members = Members {
+        let mut members = MemberWriter {
             writer,
             result: Ok(()),
         };
@@ -102,12 +102,12 @@ impl<'writer> FormatFields<'writer> for Json {
     }
 }
 
-struct Members<'a> {
+struct MemberWriter<'a> {
     writer: Writer<'a>,
     result: fmt::Result,
 }
 
-impl Members<'_> {
+impl MemberWriter<'_> {
     fn member(&mut self, field: &Field, value: &(impl Serialize + ?Sized)) {
         // The metadata of an event of the `log` crate, which is at the front of the line already.
         if field.name().starts_with("log.") {
@@ -123,7 +123,7 @@ impl Members<'_> {
     }
 }
 
-impl Visit for Members<'_> {
+impl Visit for MemberWriter<'_> {
     fn record_f64(&mut self, field: &Field, value: f64) {
         // JSON has no infinity.
         if !value.is_finite() {
@@ -244,7 +244,7 @@ impl Sink for Box<dyn Write + Send> {
 }
 
 /// Whether the process stops.
-pub struct Stopping<'a>(&'a Shared);
+pub struct Stopping<'a>(&'a LineQueue);
 
 impl Stopping<'_> {
     /// Waits for this duration, or until the process stops. Returns whether it does.
@@ -269,13 +269,13 @@ struct Queue {
     stopped: bool,
 }
 
-struct Shared {
+struct LineQueue {
     queue: Mutex<Queue>,
     woken: Condvar,
     dropped: Counter,
 }
 
-impl Shared {
+impl LineQueue {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -283,11 +283,11 @@ impl Shared {
 
 /// Takes lines into the queue.
 #[derive(Clone)]
-pub struct LineWriter(Arc<Shared>);
+pub struct LineWriter(Arc<LineQueue>);
 
 /// Writes the remaining lines when it is dropped. Keep it until the process ends.
 pub struct Flusher {
-    shared: Arc<Shared>,
+    shared: Arc<LineQueue>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -298,7 +298,7 @@ impl LineWriter {
     ///
     /// No thread can be started.
     pub fn start(thread: &str, sink: impl Sink, dropped: Counter) -> io::Result<(Self, Flusher)> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LineQueue {
             queue: Mutex::default(),
             woken: Condvar::new(),
             dropped,
@@ -341,7 +341,7 @@ impl LineWriter {
     }
 }
 
-impl Shared {
+impl LineQueue {
     fn write_to(&self, mut sink: impl Sink) {
         let mut batch = Vec::new();
         loop {
@@ -389,12 +389,12 @@ impl Drop for Flusher {
 }
 
 /// One line of the log on its way into the queue.
-pub struct Line<'a> {
+pub struct LogLine<'a> {
     writer: &'a LineWriter,
     urgent: bool,
 }
 
-impl Write for Line<'_> {
+impl Write for LogLine<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         // A line that is lost is counted.
         self.writer.push(line, self.urgent);
@@ -407,17 +407,17 @@ impl Write for Line<'_> {
 }
 
 impl<'a> MakeWriter<'a> for LineWriter {
-    type Writer = Line<'a>;
+    type Writer = LogLine<'a>;
 
-    fn make_writer(&'a self) -> Line<'a> {
-        Line {
+    fn make_writer(&'a self) -> LogLine<'a> {
+        LogLine {
             writer: self,
             urgent: false,
         }
     }
 
-    fn make_writer_for(&'a self, event: &Metadata<'_>) -> Line<'a> {
-        Line {
+    fn make_writer_for(&'a self, event: &Metadata<'_>) -> LogLine<'a> {
+        LogLine {
             writer: self,
             urgent: *event.level() <= Level::WARN,
         }

@@ -159,7 +159,7 @@ const CLAIMS_CAPACITY: usize = 768;
 /// An ECDSA signature with its dot and base64url.
 const SIGNATURE_CAPACITY: usize = 96;
 
-/// The length of so many bytes in base64url without padding.
+/// The length of this number of bytes in base64url without padding.
 const fn encoded(bytes: usize) -> usize {
     (bytes * 4).div_ceil(3)
 }

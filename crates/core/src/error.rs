@@ -1,5 +1,5 @@
 //! Errors of the gateway: the second of three error types. The first is [`IamError`], of the
-//! adapter; the third is the problem response, in `http::problem`.
+//! adapter; the third is the error response, in `http::api_error`.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 

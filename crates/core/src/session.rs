@@ -383,7 +383,10 @@ pub fn open_from<'b>(
     let key_set = keys.key_set();
     let (session, key) = open_with_key(&key_set, token, buffer).map_err(|refused| {
         let is_session_token = || token.starts_with(&BASE64.encode(HEADER));
-        if refused == InvalidSession::UnknownKey && keys.is_behind() && is_session_token() {
+        if refused == InvalidSession::UnknownKey
+            && keys.has_unreadable_folder()
+            && is_session_token()
+        {
             return GatewayError::from(Internal::KeysUnreadable);
         }
         refused.into()

@@ -30,7 +30,7 @@ struct Measurement {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum TimelineState {
     /// There is no store, so no other replica compares these times.
     Alone,
     /// There is a store, whose time is unknown.
@@ -42,7 +42,7 @@ enum State {
 #[derive(Debug)]
 pub struct Timeline {
     clock: Arc<dyn Clock>,
-    state: Mutex<State>,
+    state: Mutex<TimelineState>,
 }
 
 impl Timeline {
@@ -51,9 +51,9 @@ impl Timeline {
     #[must_use]
     pub const fn new(clock: Arc<dyn Clock>, is_shared: bool) -> Self {
         let state = if is_shared {
-            State::Unmeasured
+            TimelineState::Unmeasured
         } else {
-            State::Alone
+            TimelineState::Alone
         };
         Self {
             clock,
@@ -76,15 +76,15 @@ impl Timeline {
         };
         let mut state = self.state();
         let is_better = match &*state {
-            State::Measured(old) => {
+            TimelineState::Measured(old) => {
                 new.error <= old.error
                     || new.at.saturating_sub(old.at) >= PREFERRED
                     || new.origin.abs_diff(old.origin) > new.error + old.error
             }
-            State::Alone | State::Unmeasured => true,
+            TimelineState::Alone | TimelineState::Unmeasured => true,
         };
         if is_better {
-            *state = State::Measured(new);
+            *state = TimelineState::Measured(new);
         }
         clock::offset(sent, store, Duration::ZERO, received)
     }
@@ -93,8 +93,8 @@ impl Timeline {
     pub fn now(&self) -> u64 {
         let now = self.clock.now();
         millis(match *self.state() {
-            State::Alone | State::Unmeasured => now.unix,
-            State::Measured(measurement) => measurement.origin + now.monotonic,
+            TimelineState::Alone | TimelineState::Unmeasured => now.unix,
+            TimelineState::Measured(measurement) => measurement.origin + now.monotonic,
         })
     }
 
@@ -107,13 +107,13 @@ impl Timeline {
     /// earliest that it can be, so that no revocation misses the session.
     pub fn beginning_at(&self, began: Moment) -> u64 {
         millis(match *self.state() {
-            State::Alone => began.unix,
-            State::Unmeasured => began.unix.saturating_sub(DIFFERENCE_MAX),
-            State::Measured(measurement) => measurement.origin + began.monotonic,
+            TimelineState::Alone => began.unix,
+            TimelineState::Unmeasured => began.unix.saturating_sub(DIFFERENCE_MAX),
+            TimelineState::Measured(measurement) => measurement.origin + began.monotonic,
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TimelineState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

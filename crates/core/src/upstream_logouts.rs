@@ -292,7 +292,7 @@ struct UnfinishedLogouts {
     iam: Arc<str>,
     subscribers: Subscribers,
     /// By their numbers, which increase with time.
-    by_age: BTreeMap<u64, Entry>,
+    by_age: BTreeMap<u64, QueuedLogout>,
     numbers: HashMap<Name, u64>,
     /// The number of the next entry.
     next_number: u64,
@@ -308,7 +308,7 @@ struct UnfinishedLogouts {
     logged_full: bool,
 }
 
-struct Entry {
+struct QueuedLogout {
     logout: UpstreamLogout,
     failed_at: Moment,
 }
@@ -357,7 +357,7 @@ impl UnfinishedLogouts {
             self.begin_pause(effect, now, jitter);
         }
         self.numbers.insert(name, self.next_number);
-        let entry = Entry {
+        let entry = QueuedLogout {
             logout,
             failed_at: now,
         };
@@ -499,7 +499,7 @@ impl UnfinishedLogouts {
     }
 }
 
-/// The pause after so many failures. A random half spreads the calls of several replicas.
+/// The pause after this number of failures. A random half spreads the calls of several replicas.
 fn pause_after(failures: u32, jitter: u8) -> Duration {
     let doublings = failures.saturating_sub(1).min(16);
     let longest = PAUSE_MIN.saturating_mul(1 << doublings).min(PAUSE_MAX);

@@ -24,7 +24,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::framing::BodyFault;
-use super::{ConnectionTimeouts, Hooks, ShedReason};
+use super::{ConnectionEvents, ConnectionTimeouts, ShedReason};
 
 /// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,10 +46,10 @@ pub(super) enum ConnectionPhase {
 
 /// The state of one connection. Clones share it.
 #[derive(Debug, Clone)]
-pub(super) struct ConnectionState(Rc<State>);
+pub(super) struct ConnectionState(Rc<ConnectionFields>);
 
 #[derive(Debug)]
-struct State {
+struct ConnectionFields {
     phase: Cell<ConnectionPhase>,
     /// Since when the connection waits for its client, in every phase but `Handling`.
     waits_since: Cell<Instant>,
@@ -80,7 +80,7 @@ struct HeldBytes {
 impl ConnectionState {
     /// The state of a connection that was just accepted.
     fn new(timeouts: ConnectionTimeouts, queue_delay: QueueDelay, worker: Rc<HeldBytes>) -> Self {
-        Self(Rc::new(State {
+        Self(Rc::new(ConnectionFields {
             phase: Cell::new(ConnectionPhase::Idle),
             waits_since: Cell::new(Instant::now()),
             has_responded: Cell::default(),
@@ -127,7 +127,7 @@ impl ConnectionState {
         }
     }
 
-    /// The connection holds so many bytes of a request.
+    /// Sets how many bytes of a request the connection holds.
     fn hold(&self, bytes: usize) {
         let worker = &self.0.worker;
         let before = self.0.held.replace(bytes);
@@ -267,7 +267,7 @@ pub(super) struct ConnectionLimiter {
     to_close: Cell<usize>,
     timeouts: ConnectionTimeouts,
     queue_delay: QueueDelay,
-    hooks: Arc<dyn Hooks>,
+    events: Arc<dyn ConnectionEvents>,
 }
 
 impl ConnectionLimiter {
@@ -276,7 +276,7 @@ impl ConnectionLimiter {
         limits: ConnectionLimits,
         timeouts: ConnectionTimeouts,
         queue_delay: QueueDelay,
-        hooks: Arc<dyn Hooks>,
+        events: Arc<dyn ConnectionEvents>,
     ) -> Rc<Self> {
         Rc::new(Self {
             limits,
@@ -286,7 +286,7 @@ impl ConnectionLimiter {
             to_close: Cell::new(0),
             timeouts,
             queue_delay,
-            hooks,
+            events,
         })
     }
 
@@ -305,7 +305,7 @@ impl ConnectionLimiter {
             }
         }
         if open >= limit {
-            self.hooks.connection_shed(ShedReason::Refused);
+            self.events.connection_shed(ShedReason::Refused);
             return None;
         }
         let id = self.next_id.get();
@@ -367,7 +367,7 @@ impl ConnectionLimiter {
 
     fn close(&self, state: &ConnectionState) {
         state.close();
-        self.hooks.connection_shed(ShedReason::Idle);
+        self.events.connection_shed(ShedReason::Idle);
     }
 }
 
@@ -384,14 +384,14 @@ impl ConnectionPermit {
         &self.state
     }
 
-    /// The connection holds so many bytes of a request.
+    /// Sets how many bytes of a request the connection holds.
     pub(super) fn hold(&self, bytes: usize) {
         if bytes > self.state.0.held.get() {
             self.state.hold(bytes);
         }
     }
 
-    /// Whether the connection may receive so many bytes now. If not, others are being closed for it, or
+    /// Whether the connection may receive this number of bytes now. If not, others are being closed for it, or
     /// it is itself. Requests that are being handled cannot be closed, and the IAM's limits bound them.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         let limiter = &self.limiter;
@@ -607,13 +607,13 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
-    use crate::Refusal;
+    use crate::ConnectionRefusal;
     use crate::deadline_io::DeadlineIo;
 
     #[derive(Default)]
     struct Refused(AtomicUsize);
 
-    impl Hooks for Refused {
+    impl ConnectionEvents for Refused {
         fn connection_shed(&self, reason: ShedReason) {
             self.0.fetch_add(
                 usize::from(reason == ShedReason::Refused),
@@ -621,18 +621,18 @@ mod tests {
             );
         }
 
-        fn refusal(&self, _: Option<SocketAddr>, _: Refusal) -> HttpResponse {
+        fn refusal(&self, _: Option<SocketAddr>, _: ConnectionRefusal) -> HttpResponse {
             HttpResponse::ServiceUnavailable().finish()
         }
     }
 
-    fn limiter_with(connections: usize, hooks: Arc<Refused>) -> Rc<ConnectionLimiter> {
+    fn limiter_with(connections: usize, events: Arc<Refused>) -> Rc<ConnectionLimiter> {
         let limit = ConnectionLimits {
             connections,
             request_bytes: 3 * 8192,
         };
         let timeouts = ConnectionTimeouts::default();
-        ConnectionLimiter::new(limit, timeouts, QueueDelay::default(), hooks)
+        ConnectionLimiter::new(limit, timeouts, QueueDelay::default(), events)
     }
 
     fn limiter(limit: usize) -> Rc<ConnectionLimiter> {

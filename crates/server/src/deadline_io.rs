@@ -16,12 +16,12 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::connection::{ConnectionPermit, ConnectionPhase, ConnectionState};
 use super::framing::RequestFraming;
-use super::{Hooks, Refusal, refusal};
+use super::{ConnectionEvents, ConnectionRefusal, refusal};
 
 /// Plain or TLS.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {}
+pub(super) trait Transport: AsyncRead + AsyncWrite + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Unpin> Stream for T {}
+impl<T: AsyncRead + AsyncWrite + Unpin> Transport for T {}
 
 /// The most that is read at once.
 const READ_BYTES: usize = 8 * 1024;
@@ -39,8 +39,8 @@ pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// occupy the connection without end with the head of a second one, or with a body that no handler
 /// reads. hyper has a deadline for every head, but none for a body or a write.
 pub(super) struct DeadlineIo {
-    io: Box<dyn Stream>,
-    hooks: Arc<dyn Hooks>,
+    io: Box<dyn Transport>,
+    events: Arc<dyn ConnectionEvents>,
     peer: Option<SocketAddr>,
     permit: ConnectionPermit,
     /// Fires at the deadline or earlier: it is reset when it fires, not for every request.
@@ -82,15 +82,15 @@ enum ResponseProgress {
 impl DeadlineIo {
     /// The I/O of a connection that was just accepted.
     pub(super) fn new(
-        io: Box<dyn Stream>,
+        io: Box<dyn Transport>,
         peer: Option<SocketAddr>,
         permit: ConnectionPermit,
-        hooks: Arc<dyn Hooks>,
+        events: Arc<dyn ConnectionEvents>,
     ) -> Self {
         let head = permit.state().timeouts().head;
         Self {
             io,
-            hooks,
+            events,
             peer,
             permit,
             timer: Box::pin(sleep_until(Instant::now() + head)),
@@ -258,8 +258,8 @@ impl DeadlineIo {
     }
 
     /// Responds to input that is not a request. No response is in progress, and none follows.
-    fn refuse(&mut self, refusal: Refusal) {
-        self.refusal = refusal::encode(&*self.hooks, self.peer, refusal);
+    fn refuse(&mut self, refusal: ConnectionRefusal) {
+        self.refusal = refusal::encode(&*self.events, self.peer, refusal);
         self.response = ResponseProgress::Written { last: true };
         self.has_ended = true;
     }
@@ -267,7 +267,7 @@ impl DeadlineIo {
     /// Ends the input of a client that has exceeded its time.
     fn end_overdue(&mut self) {
         if self.state().awaits_first_request() {
-            self.refuse(Refusal::HeadTimeout);
+            self.refuse(ConnectionRefusal::HeadTimeout);
         }
         self.has_ended = true;
     }

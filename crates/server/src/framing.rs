@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use actix_web::http::{Method, Uri};
 
-use super::Refusal;
+use super::ConnectionRefusal;
 
 /// The longest head of a request: the request line and all header fields. Browsers and proxies stay
 /// below, also with cookies: session tokens are in bodies.
@@ -31,14 +31,14 @@ const CHUNK_FRAMING_BYTES: u64 = 4 * 1024;
 /// Follows the bytes of a connection from request to request.
 #[derive(Debug)]
 pub(super) struct RequestFraming {
-    state: State,
+    state: FramingState,
     /// Whether the current request is of HTTP/1.0, where a connection ends with the response unless
     /// both sides agree to keep it.
     is_http_1_0: bool,
 }
 
 #[derive(Debug)]
-enum State {
+enum FramingState {
     /// The head is not complete.
     Head {
         /// How many bytes have been searched for its end.
@@ -71,7 +71,7 @@ impl RequestFraming {
     /// Before the first byte of a request.
     pub(super) const fn new() -> Self {
         Self {
-            state: State::Head {
+            state: FramingState::Head {
                 searched: 0,
                 parse_at: 1,
             },
@@ -88,9 +88,9 @@ impl RequestFraming {
     /// # Errors
     ///
     /// The head is malformed or too large.
-    pub(super) fn frame(&mut self, bytes: &mut [u8]) -> Result<usize, Refusal> {
+    pub(super) fn frame(&mut self, bytes: &mut [u8]) -> Result<usize, ConnectionRefusal> {
         let head = match &mut self.state {
-            State::Head { searched, parse_at } => {
+            FramingState::Head { searched, parse_at } => {
                 // The parser starts at the first byte each time, so it does not run for every byte.
                 let from = searched.saturating_sub(3);
                 let unseen = bytes.get(from..).unwrap_or_default();
@@ -118,18 +118,20 @@ impl RequestFraming {
     /// How many of these bytes belong to the body.
     fn body(&mut self, bytes: &[u8]) -> usize {
         let (framed, next) = match &mut self.state {
-            State::Length(missing) => {
+            FramingState::Length(missing) => {
                 let length = usize::try_from(*missing).map_or(bytes.len(), |n| n.min(bytes.len()));
                 *missing -= length as u64;
-                (length, (*missing == 0).then_some(State::Complete))
+                (length, (*missing == 0).then_some(FramingState::Complete))
             }
-            State::Chunked(chunks) => match chunks.advance(bytes) {
-                Ok((framed, true)) => (framed, Some(State::Complete)),
+            FramingState::Chunked(chunks) => match chunks.advance(bytes) {
+                Ok((framed, true)) => (framed, Some(FramingState::Complete)),
                 Ok((framed, false)) => (framed, None),
-                Err(fault) => (0, Some(State::Broken(fault))),
+                Err(fault) => (0, Some(FramingState::Broken(fault))),
             },
-            State::Tunnel => (bytes.len(), None),
-            State::Head { .. } | State::Broken(_) | State::Complete => (0, None),
+            FramingState::Tunnel => (bytes.len(), None),
+            FramingState::Head { .. } | FramingState::Broken(_) | FramingState::Complete => {
+                (0, None)
+            }
         };
         if let Some(next) = next {
             self.state = next;
@@ -139,18 +141,18 @@ impl RequestFraming {
 
     /// Whether the head is complete.
     pub(super) const fn has_head(&self) -> bool {
-        !matches!(self.state, State::Head { .. })
+        !matches!(self.state, FramingState::Head { .. })
     }
 
     /// Whether the request is complete.
     pub(super) const fn is_complete(&self) -> bool {
-        matches!(self.state, State::Complete)
+        matches!(self.state, FramingState::Complete)
     }
 
     /// Why the body cannot be read to its end, where it cannot.
     pub(super) const fn fault(&self) -> Option<BodyFault> {
         match self.state {
-            State::Broken(fault) => Some(fault),
+            FramingState::Broken(fault) => Some(fault),
             _ => None,
         }
     }
@@ -180,9 +182,9 @@ impl RequestFraming {
 
 const CONNECTION: &[u8] = b"connection:";
 
-fn too_long(bytes: usize) -> Result<(), Refusal> {
+fn too_long(bytes: usize) -> Result<(), ConnectionRefusal> {
     if bytes > HEAD_BYTES_MAX {
-        Err(Refusal::HeadTooLarge)
+        Err(ConnectionRefusal::HeadTooLarge)
     } else {
         Ok(())
     }
@@ -198,26 +200,26 @@ fn has_empty_line(bytes: &[u8]) -> bool {
 struct Head {
     length: usize,
     is_http_1_0: bool,
-    body: State,
+    body: FramingState,
     /// Where it offers an upgrade.
     upgrades: Vec<Range<usize>>,
 }
 
 impl Head {
     /// `None` while it is not complete.
-    fn parse(bytes: &[u8]) -> Result<Option<Self>, Refusal> {
+    fn parse(bytes: &[u8]) -> Result<Option<Self>, ConnectionRefusal> {
         let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         let mut request = httparse::Request::new(&mut []);
         let length = match request.parse_with_uninit_headers(bytes, &mut headers) {
             Ok(httparse::Status::Complete(length)) => length,
             Ok(httparse::Status::Partial) => return Ok(None),
-            Err(httparse::Error::TooManyHeaders) => return Err(Refusal::HeadTooLarge),
-            Err(_) => return Err(Refusal::MalformedHead),
+            Err(httparse::Error::TooManyHeaders) => return Err(ConnectionRefusal::HeadTooLarge),
+            Err(_) => return Err(ConnectionRefusal::MalformedHead),
         };
         let method = request.method.unwrap_or_default();
         let target = request.path.unwrap_or_default();
         if Method::from_bytes(method.as_bytes()).is_err() || Uri::try_from(target).is_err() {
-            return Err(Refusal::MalformedHead);
+            return Err(ConnectionRefusal::MalformedHead);
         }
         let is_http_1_0 = request.version != Some(1);
         let (mut hosts, mut content_length, mut chunked) = (0, None, false);
@@ -227,14 +229,14 @@ impl Head {
             if is("host") {
                 hosts += 1;
             } else if is("content-length") {
-                let length = number(header.value).ok_or(Refusal::MalformedHead)?;
+                let length = number(header.value).ok_or(ConnectionRefusal::MalformedHead)?;
                 if content_length.replace(length).is_some() {
-                    return Err(Refusal::MalformedHead);
+                    return Err(ConnectionRefusal::MalformedHead);
                 }
             } else if is("transfer-encoding") {
                 let is_chunked = header.value.trim_ascii().eq_ignore_ascii_case(b"chunked");
                 if !is_chunked || is_http_1_0 || std::mem::replace(&mut chunked, true) {
-                    return Err(Refusal::MalformedHead);
+                    return Err(ConnectionRefusal::MalformedHead);
                 }
             } else if is("upgrade") {
                 upgrades.push(range_within(bytes, header.value));
@@ -249,13 +251,13 @@ impl Head {
         let one_host = hosts == 1 || hosts == 0 && is_http_1_0;
         let unframed = is_http_1_0 && method == "POST" && content_length.is_none();
         if !one_host || unframed || chunked && content_length.is_some() {
-            return Err(Refusal::MalformedHead);
+            return Err(ConnectionRefusal::MalformedHead);
         }
         let body = match content_length {
-            _ if chunked => State::Chunked(Chunks::default()),
-            Some(1..) => State::Length(content_length.unwrap_or_default()),
-            _ if method == "CONNECT" => State::Tunnel,
-            Some(0) | None => State::Complete,
+            _ if chunked => FramingState::Chunked(Chunks::default()),
+            Some(1..) => FramingState::Length(content_length.unwrap_or_default()),
+            _ if method == "CONNECT" => FramingState::Tunnel,
+            Some(0) | None => FramingState::Complete,
         };
         Ok(Some(Self {
             length,

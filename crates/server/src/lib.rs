@@ -2,7 +2,7 @@
 //! request framing and load shedding.
 //!
 //! This module imports nothing from the rest of the crate. What an application adds is in
-//! [`Hooks`]: its metrics, and its responses to connections and requests that never reach it.
+//! [`ConnectionEvents`]: its metrics, and its responses to connections and requests that never reach it.
 //!
 //! It replaces `actix_web::HttpServer`, which has a deadline only for the first head of a connection.
 //! There, a later head, a body, or a response that the client does not read can occupy a connection
@@ -33,11 +33,11 @@ pub use connection::{BodyError, is_overloaded, read_body};
 pub use listener::{Listener, bind};
 pub use open_files::{OpenFiles, raise_open_file_limit};
 pub use passed_sockets::{PassedSocketError, PassedSockets};
-pub use refusal::Refusal;
+pub use refusal::ConnectionRefusal;
 pub use tls::server_config;
 
 /// What an application adds to its listener.
-pub trait Hooks: Send + Sync + 'static {
+pub trait ConnectionEvents: Send + Sync + 'static {
     /// Counts a connection that was refused or closed because of the connection limit.
     fn connection_shed(&self, reason: ShedReason);
 
@@ -45,7 +45,7 @@ pub trait Hooks: Send + Sync + 'static {
     ///
     /// The listener adds `Connection: close`, `Date` and `Content-Length`. The body must be in
     /// memory.
-    fn refusal(&self, peer: Option<SocketAddr>, refusal: Refusal) -> HttpResponse;
+    fn refusal(&self, peer: Option<SocketAddr>, refusal: ConnectionRefusal) -> HttpResponse;
 }
 
 /// Why a connection was refused or closed.

@@ -21,9 +21,9 @@ use tokio_rustls::TlsAcceptor;
 use super::connection::{
     ConnectionLimiter, ConnectionLimits, ConnectionPermit, QueueDelay, respond,
 };
-use super::deadline_io::{DRAIN_TIMEOUT, DeadlineIo, Stream};
+use super::deadline_io::{DRAIN_TIMEOUT, DeadlineIo, Transport};
 use super::refusal::refuse_connection;
-use super::{ConnectionTimeouts, Hooks};
+use super::{ConnectionEvents, ConnectionTimeouts};
 
 /// Connections that the system holds until a worker accepts them.
 const BACKLOG: u32 = 1024;
@@ -63,7 +63,11 @@ impl Listener {
     /// # Errors
     ///
     /// The port cannot be bound.
-    pub fn bind<F, I, S, B>(self, hooks: Arc<dyn Hooks>, app: F) -> io::Result<(Server, SocketAddr)>
+    pub fn bind<F, I, S, B>(
+        self,
+        events: Arc<dyn ConnectionEvents>,
+        app: F,
+    ) -> io::Result<(Server, SocketAddr)>
     where
         F: Fn() -> I + Send + Clone + 'static,
         I: IntoServiceFactory<S, Request>,
@@ -111,10 +115,11 @@ impl Listener {
                 .h1(apply_fn_factory(app, respond));
             let queue_delay = QueueDelay::default();
             actix_web::rt::spawn(queue_delay.measure(timeouts.queue_delay / 10));
-            let limiter = ConnectionLimiter::new(limits, timeouts, queue_delay, Arc::clone(&hooks));
-            let (hooks, tls) = (Arc::clone(&hooks), tls.clone());
+            let limiter =
+                ConnectionLimiter::new(limits, timeouts, queue_delay, Arc::clone(&events));
+            let (events, tls) = (Arc::clone(&events), tls.clone());
             // The permit is acquired when the connection is accepted, not when it is first polled.
-            fn_service(move |tcp| accept(tcp, limiter.acquire(), tls.clone(), Arc::clone(&hooks)))
+            fn_service(move |tcp| accept(tcp, limiter.acquire(), tls.clone(), Arc::clone(&events)))
                 .and_then(http)
         })?;
         Ok((server.run(), address))
@@ -142,17 +147,17 @@ async fn accept(
     tcp: TcpStream,
     permit: Option<ConnectionPermit>,
     tls: Option<TlsAcceptor>,
-    hooks: Arc<dyn Hooks>,
+    events: Arc<dyn ConnectionEvents>,
 ) -> Result<(DeadlineIo, Option<SocketAddr>), DispatchError> {
     let peer = tcp.peer_addr().ok();
     let Some(permit) = permit else {
         // A TLS handshake would cost more than the request that is refused.
         if tls.is_none() {
-            let _ = timeout(DRAIN_TIMEOUT, refuse_connection(tcp, peer, &*hooks)).await;
+            let _ = timeout(DRAIN_TIMEOUT, refuse_connection(tcp, peer, &*events)).await;
         }
         return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
     };
-    let stream: Box<dyn Stream> = match tls {
+    let stream: Box<dyn Transport> = match tls {
         None => Box::new(tcp),
         Some(tls) => tokio::select! {
             accepted = timeout(permit.state().timeouts().head, tls.accept(tcp)) => {
@@ -163,5 +168,5 @@ async fn accept(
             }
         },
     };
-    Ok((DeadlineIo::new(stream, peer, permit, hooks), peer))
+    Ok((DeadlineIo::new(stream, peer, permit, events), peer))
 }

@@ -10,11 +10,11 @@ use actix_web::web::Bytes;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
-use super::Hooks;
+use super::ConnectionEvents;
 
 /// Why input never became a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ConnectionRefusal {
     /// The head is malformed, or its framing is ambiguous: 400.
     MalformedHead,
     /// The head is too long or has too many header fields: 431.
@@ -30,8 +30,12 @@ pub enum Refusal {
     clippy::disallowed_methods,
     reason = "the date of the response is the machine's"
 )]
-pub(super) fn encode(hooks: &dyn Hooks, peer: Option<SocketAddr>, refusal: Refusal) -> Bytes {
-    let response = hooks.refusal(peer, refusal);
+pub(super) fn encode(
+    events: &dyn ConnectionEvents,
+    peer: Option<SocketAddr>,
+    refusal: ConnectionRefusal,
+) -> Bytes {
+    let response = events.refusal(peer, refusal);
     let status = response.status();
     let mut bytes = format!("HTTP/1.1 {status}\r\nconnection: close\r\n").into_bytes();
     let mut header = |name: &str, value: &[u8]| {
@@ -61,9 +65,9 @@ pub(super) fn encode(hooks: &dyn Hooks, peer: Option<SocketAddr>, refusal: Refus
 pub(super) async fn refuse_connection(
     mut tcp: TcpStream,
     peer: Option<SocketAddr>,
-    hooks: &dyn Hooks,
+    events: &dyn ConnectionEvents,
 ) -> io::Result<()> {
-    let response = encode(hooks, peer, Refusal::ConnectionLimit);
+    let response = encode(events, peer, ConnectionRefusal::ConnectionLimit);
     tcp.write_all(&response).await?;
     tcp.shutdown().await?;
     tokio::io::copy(&mut tcp, &mut tokio::io::sink()).await?;

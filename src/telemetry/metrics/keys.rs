@@ -65,7 +65,7 @@ impl KeyMetrics {
         self.ages.get_or_create_owned(&labels).set(age);
         let count = i64::try_from(key_set.count()).unwrap_or(i64::MAX);
         self.counts.get_or_create_owned(&[purpose]).set(count);
-        let unreadable = i64::from(keys.is_behind());
+        let unreadable = i64::from(keys.has_unreadable_folder());
         self.unreadable
             .get_or_create_owned(&[purpose])
             .set(unreadable);

@@ -37,10 +37,10 @@ const FINAL_DEADLINE: Duration = Duration::from_secs(2);
 
 /// The ended spans that wait for their export.
 #[derive(Debug, Clone)]
-pub struct SpanQueue(Arc<Shared>);
+pub struct SpanQueue(Arc<SpanBuffer>);
 
 #[derive(Debug)]
-struct Shared {
+struct SpanBuffer {
     waiting: Mutex<VecDeque<SpanData>>,
     /// A batch is complete.
     full: Notify,
@@ -51,7 +51,7 @@ impl SpanQueue {
     /// An empty queue.
     #[must_use]
     pub fn new(metrics: SpanMetrics) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(SpanBuffer {
             waiting: Mutex::default(),
             full: Notify::new(),
             metrics,

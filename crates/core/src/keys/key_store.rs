@@ -57,7 +57,7 @@ impl<K> KeyStore<K> {
     }
 
     /// Whether the folder could not be read: other replicas may then have keys that are unknown here.
-    pub fn is_behind(&self) -> bool {
+    pub fn has_unreadable_folder(&self) -> bool {
         self.problem.load().is_some()
     }
 
@@ -165,13 +165,13 @@ impl<K: fmt::Debug> fmt::Debug for KeyStore<K> {
 /// The keys of one purpose, in the order of their first use. Never empty.
 #[derive(Debug)]
 pub struct KeySet<K> {
-    first: Slot<K>,
-    later: Vec<Slot<K>>,
+    first: ScheduledKey<K>,
+    later: Vec<ScheduledKey<K>>,
 }
 
 /// A key of a set.
 #[derive(Debug)]
-struct Slot<K> {
+struct ScheduledKey<K> {
     key: K,
     /// Since when verifiers can have fetched it, as far as this replica knows.
     published: Timestamp,
@@ -186,7 +186,7 @@ impl<K: Key> KeySet<K> {
     ///
     /// [`KeyError::Empty`] or [`KeyError::Duplicate`].
     pub fn new(keys: Vec<K>) -> Result<Self, KeyError> {
-        let slot = |key: K| Slot {
+        let slot = |key: K| ScheduledKey {
             published: key.first_use(),
             begins: key.first_use(),
             key,
@@ -203,12 +203,12 @@ impl<K: Key> KeySet<K> {
     pub fn found(keys: Vec<K>, now: Moment, max_age: Duration) -> Result<Self, KeyError> {
         let slot = |key: K| {
             let published = key.first_use().min(timestamp(now));
-            Slot::published_since(published, key, max_age)
+            ScheduledKey::published_since(published, key, max_age)
         };
         Self::ordered(keys.into_iter().map(slot).collect())
     }
 
-    fn ordered(mut slots: Vec<Slot<K>>) -> Result<Self, KeyError> {
+    fn ordered(mut slots: Vec<ScheduledKey<K>>) -> Result<Self, KeyError> {
         slots.sort_by_key(|slot| slot.key.first_use());
         let mut kids: Vec<_> = slots.iter().map(|slot| slot.key.kid()).collect();
         kids.sort_unstable();
@@ -233,7 +233,7 @@ impl<K: Key> KeySet<K> {
         &self.current_slot(now).key
     }
 
-    fn current_slot(&self, now: Moment) -> &Slot<K> {
+    fn current_slot(&self, now: Moment) -> &ScheduledKey<K> {
         self.later
             .iter()
             .rev()
@@ -241,7 +241,7 @@ impl<K: Key> KeySet<K> {
             .unwrap_or(&self.first)
     }
 
-    fn slots(&self) -> impl Iterator<Item = &Slot<K>> {
+    fn slots(&self) -> impl Iterator<Item = &ScheduledKey<K>> {
         std::iter::once(&self.first).chain(&self.later)
     }
 
@@ -293,20 +293,20 @@ impl<K: Key> KeySet<K> {
         let slot = |key: K| {
             let known = before.slots().find(|slot| slot.key.kid() == key.kid());
             let Some(known) = known else {
-                return Ok(Slot::published_since(timestamp(now), key, max_age));
+                return Ok(ScheduledKey::published_since(timestamp(now), key, max_age));
             };
             if !key.is_same(&known.key) {
                 return Err(KeyError::Changed(key.kid().to_owned()));
             }
             if key.first_use() == known.key.first_use() {
                 let (published, begins) = (known.published, known.begins);
-                return Ok(Slot {
+                return Ok(ScheduledKey {
                     key,
                     published,
                     begins,
                 });
             }
-            Ok(Slot::published_since(known.published, key, max_age))
+            Ok(ScheduledKey::published_since(known.published, key, max_age))
         };
         let mut key_set = Self::ordered(keys.into_iter().map(slot).collect::<Result<_, _>>()?)?;
         let used = &before.current_slot(now).key;
@@ -320,7 +320,7 @@ impl<K: Key> KeySet<K> {
     }
 }
 
-impl<K: Key> Slot<K> {
+impl<K: Key> ScheduledKey<K> {
     fn published_since(published: Timestamp, key: K, max_age: Duration) -> Self {
         let begins = begins(published, key.first_use(), max_age);
         Self {

@@ -8,7 +8,7 @@ use tokio_util::codec::Decoder as _;
 use super::*;
 
 /// The framed bytes and the state after them, if this many are received at a time.
-fn framed(bytes: &[u8], at_once: usize) -> Result<(Vec<u8>, RequestFraming), Refusal> {
+fn framed(bytes: &[u8], at_once: usize) -> Result<(Vec<u8>, RequestFraming), ConnectionRefusal> {
     let mut framing = RequestFraming::new();
     let (mut received, mut passed_on) = (Vec::new(), Vec::new());
     for part in bytes.chunks(at_once) {
@@ -88,14 +88,14 @@ fn head_is_not_parsed_again_for_every_byte() {
     for length in 1..=bytes.len() {
         let mut received = bytes[..length].to_vec();
         assert_eq!(framing.frame(&mut received).expect("no fault yet"), 0);
-        if let State::Head { parse_at, .. } = framing.state {
+        if let FramingState::Head { parse_at, .. } = framing.state {
             parsed += usize::from(parse_at == 2 * length);
         }
     }
     assert_eq!(parsed, 14, "with 1, 2, 4 … 8 KiB");
     bytes.push(b'x');
     let refused = framing.frame(&mut bytes);
-    assert!(matches!(refused, Err(Refusal::HeadTooLarge)));
+    assert!(matches!(refused, Err(ConnectionRefusal::HeadTooLarge)));
 }
 
 #[test]

@@ -34,7 +34,7 @@ impl TestGateway {
         self.iam().upstream_logouts().finish_due().await;
     }
 
-    /// In each second, for so many seconds.
+    /// In each second, for this number of seconds.
     async fn finish_due_for(&self, seconds: usize) {
         for _ in 0..seconds {
             self.clock.advance(SECOND);

@@ -59,7 +59,7 @@ impl Fixture {
             refused + 1,
             "{expected}: counted once"
         );
-        assert!(self.key_store.is_behind());
+        assert!(self.key_store.has_unreadable_folder());
         assert_eq!(self.kids(), kids);
         let signature = self.key_store.key_set().current(at(NOW)).sign(b"text");
         assert!(signature.is_some());

@@ -1,4 +1,4 @@
-//! The table from problems to responses.
+//! The table from errors to responses.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use actix_web::http::StatusCode;
 
-use super::{Operation, Problem};
-use crate::telemetry::metrics::Outcome;
+use super::ApiError;
+use crate::telemetry::metrics::{Outcome, Route};
 use auth_gateway_core::error::{GatewayError, InvalidSession};
 
-/// The parts of the response that depend on the problem.
+/// The parts of the response that depend on the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
+pub struct ErrorAttributes {
     /// The status.
     pub status: StatusCode,
     /// The `error` member.
@@ -30,7 +30,7 @@ pub struct Answer {
 pub enum RetryAfter {
     /// 2 or 3 seconds at random, so that clients do not retry at the same time.
     Soon,
-    /// So many seconds.
+    /// A number of seconds.
     Seconds(u64),
 }
 
@@ -43,7 +43,7 @@ const OPERATOR_TOKEN_CHALLENGE: &str = r#"Bearer realm="management", error="inva
 /// The time before a retry if the IAM asks for fewer calls and names none.
 const THROTTLED_SECONDS: u64 = 5;
 
-impl Answer {
+impl ErrorAttributes {
     const fn new(status: StatusCode, code: Outcome) -> Self {
         Self {
             status,
@@ -69,12 +69,12 @@ impl Answer {
     }
 }
 
-impl Problem {
-    /// The response to this problem.
+impl ApiError {
+    /// The parts of the response that depend on this error.
     #[must_use]
-    pub fn answer(&self) -> Answer {
-        let bad_request = |code| Answer::new(StatusCode::BAD_REQUEST, code);
-        let invalid = |status| Answer::new(status, Outcome::InvalidRequest);
+    pub fn attributes(&self) -> ErrorAttributes {
+        let bad_request = |code| ErrorAttributes::new(StatusCode::BAD_REQUEST, code);
+        let invalid = |status| ErrorAttributes::new(status, Outcome::InvalidRequest);
         match self {
             Self::InvalidRequest(_) => bad_request(Outcome::InvalidRequest),
             Self::InvalidScope(_) => bad_request(Outcome::InvalidScope),
@@ -84,32 +84,36 @@ impl Problem {
             Self::UnsupportedMediaType => invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE),
             Self::TooSlow => invalid(StatusCode::REQUEST_TIMEOUT),
             Self::NotFound => invalid(StatusCode::NOT_FOUND),
-            Self::MethodNotAllowed(methods) => Answer {
+            Self::MethodNotAllowed(methods) => ErrorAttributes {
                 allow: Some(methods),
                 ..invalid(StatusCode::METHOD_NOT_ALLOWED)
             },
             Self::Draining | Self::Overloaded | Self::NotAudited(_) => {
-                Answer::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon)
+                ErrorAttributes::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon)
             }
-            Self::NoOperatorToken => Answer::new(StatusCode::FORBIDDEN, Outcome::AccessDenied),
+            Self::NoOperatorToken => {
+                ErrorAttributes::new(StatusCode::FORBIDDEN, Outcome::AccessDenied)
+            }
             // RFC 6750 section 3.1: a request without a token gets no error in the challenge.
             Self::OperatorTokenMissing => {
-                Answer::challenged(Outcome::InvalidToken, OPERATOR_CHALLENGE)
+                ErrorAttributes::challenged(Outcome::InvalidToken, OPERATOR_CHALLENGE)
             }
             Self::OperatorTokenInvalid => {
-                Answer::challenged(Outcome::InvalidToken, OPERATOR_TOKEN_CHALLENGE)
+                ErrorAttributes::challenged(Outcome::InvalidToken, OPERATOR_TOKEN_CHALLENGE)
             }
-            Self::Panic => Answer::new(StatusCode::INTERNAL_SERVER_ERROR, Outcome::ServerError),
+            Self::Panic => {
+                ErrorAttributes::new(StatusCode::INTERNAL_SERVER_ERROR, Outcome::ServerError)
+            }
             Self::Gateway {
-                operation,
+                route,
                 error,
                 precise,
-            } => backend(*operation, error, *precise),
+            } => backend(*route, error, *precise),
         }
     }
 }
 
-fn backend(operation: Operation, error: &GatewayError, precise: bool) -> Answer {
+fn backend(route: Route, error: &GatewayError, precise: bool) -> ErrorAttributes {
     let fault = |status| {
         if precise {
             status
@@ -118,13 +122,9 @@ fn backend(operation: Operation, error: &GatewayError, precise: bool) -> Answer 
         }
     };
     match error {
-        GatewayError::Refused(_) => match operation {
-            Operation::Login => Answer::challenged(Outcome::InvalidGrant, LOGIN_CHALLENGE),
-            // Only a login can be refused. Otherwise the adapter has a defect.
-            Operation::Token | Operation::Logout | Operation::BackchannelLogout => {
-                Answer::new(fault(StatusCode::BAD_GATEWAY), Outcome::ServerError)
-            }
-        },
+        GatewayError::Refused(_) if route == Route::Login => {
+            ErrorAttributes::challenged(Outcome::InvalidGrant, LOGIN_CHALLENGE)
+        }
         GatewayError::InvalidSession(
             InvalidSession::Malformed
             | InvalidSession::UnknownKey
@@ -134,43 +134,47 @@ fn backend(operation: Operation, error: &GatewayError, precise: bool) -> Answer 
             | InvalidSession::Expired
             | InvalidSession::Revoked
             | InvalidSession::Ended,
-        ) => match operation {
-            Operation::Logout | Operation::BackchannelLogout => {
-                Answer::new(StatusCode::BAD_REQUEST, Outcome::InvalidRequest)
+        ) => {
+            if matches!(route, Route::Logout | Route::BackchannelLogout) {
+                ErrorAttributes::new(StatusCode::BAD_REQUEST, Outcome::InvalidRequest)
+            } else {
+                ErrorAttributes::challenged(Outcome::InvalidGrant, TOKEN_CHALLENGE)
             }
-            Operation::Login | Operation::Token => {
-                Answer::challenged(Outcome::InvalidGrant, TOKEN_CHALLENGE)
-            }
-        },
+        }
         // OpenID Connect Back-Channel Logout 1.0 section 2.8.
         GatewayError::InvalidLogoutToken(_) => {
-            Answer::new(StatusCode::BAD_REQUEST, Outcome::InvalidRequest)
+            ErrorAttributes::new(StatusCode::BAD_REQUEST, Outcome::InvalidRequest)
         }
-        GatewayError::NoLogoutTokens => Answer::new(StatusCode::NOT_FOUND, Outcome::InvalidRequest),
-        GatewayError::NothingGranted => Answer::new(StatusCode::BAD_REQUEST, Outcome::InvalidScope),
+        GatewayError::NoLogoutTokens => {
+            ErrorAttributes::new(StatusCode::NOT_FOUND, Outcome::InvalidRequest)
+        }
+        GatewayError::NothingGranted => {
+            ErrorAttributes::new(StatusCode::BAD_REQUEST, Outcome::InvalidScope)
+        }
         GatewayError::Unavailable(_) => {
-            Answer::later(fault(StatusCode::SERVICE_UNAVAILABLE), RetryAfter::Soon)
+            ErrorAttributes::later(fault(StatusCode::SERVICE_UNAVAILABLE), RetryAfter::Soon)
         }
         GatewayError::TooSlow(_) => {
-            Answer::later(fault(StatusCode::GATEWAY_TIMEOUT), RetryAfter::Soon)
+            ErrorAttributes::later(fault(StatusCode::GATEWAY_TIMEOUT), RetryAfter::Soon)
         }
-        GatewayError::Broken(_) => {
-            Answer::new(fault(StatusCode::BAD_GATEWAY), Outcome::ServerError)
+        // Only a login can be refused. Otherwise the adapter has a defect.
+        GatewayError::Broken(_) | GatewayError::Refused(_) => {
+            ErrorAttributes::new(fault(StatusCode::BAD_GATEWAY), Outcome::ServerError)
         }
         GatewayError::TooManyLogins { retry_after, .. }
-        | GatewayError::TooManyLogoutTokens { retry_after } => Answer::later(
+        | GatewayError::TooManyLogoutTokens { retry_after } => ErrorAttributes::later(
             StatusCode::TOO_MANY_REQUESTS,
             RetryAfter::Seconds(whole_seconds(*retry_after)),
         ),
         GatewayError::Throttled { retry_after, .. } => {
             let seconds = retry_after.map_or(THROTTLED_SECONDS, whole_seconds);
-            Answer::later(StatusCode::TOO_MANY_REQUESTS, RetryAfter::Seconds(seconds))
+            ErrorAttributes::later(StatusCode::TOO_MANY_REQUESTS, RetryAfter::Seconds(seconds))
         }
         GatewayError::Full(_) | GatewayError::NotReady(_) => {
-            Answer::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon)
+            ErrorAttributes::later(StatusCode::SERVICE_UNAVAILABLE, RetryAfter::Soon)
         }
         GatewayError::Internal(_) => {
-            Answer::new(StatusCode::INTERNAL_SERVER_ERROR, Outcome::ServerError)
+            ErrorAttributes::new(StatusCode::INTERNAL_SERVER_ERROR, Outcome::ServerError)
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Problem responses: the third of three error types. Every body has one format (RFC 6749 section
-//! 5.2) and depends only on the [`Problem`]. It never contains a text of the IAM, an input or an
+//! Error responses: the third of three error types. Every body has one format (RFC 6749 section
+//! 5.2) and depends only on the [`ApiError`]. It never contains a text of the IAM, an input or an
 //! internal error.
 
 #![deny(clippy::wildcard_enum_match_arm)]
@@ -19,14 +19,14 @@ use iam_adapters::name::Name as _;
 use serde::Serialize;
 
 use crate::audit::Unwritable;
-use crate::telemetry::metrics::Outcome;
+use crate::telemetry::metrics::{Outcome, Route};
 use auth_gateway_core::error::GatewayError;
 use auth_gateway_core::request::RequestId;
 
 use super::body::no_store;
 
 pub use invalid_request::InvalidRequest;
-pub use table::{Answer, RetryAfter};
+pub use table::{ErrorAttributes, RetryAfter};
 
 /// What an error code means (RFC 6749 section 5.2; `temporarily_unavailable` and `server_error` are those of
 /// section 4.1.2.1).
@@ -46,22 +46,9 @@ const fn description(code: Outcome) -> &'static str {
     }
 }
 
-/// The operation that failed: the API has different statuses for them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
-    /// `POST login`.
-    Login,
-    /// `POST token`.
-    Token,
-    /// `POST logout`.
-    Logout,
-    /// `POST backchannel-logout`.
-    BackchannelLogout,
-}
-
 /// Why a request failed.
 #[derive(Debug)]
-pub enum Problem {
+pub enum ApiError {
     /// The request is invalid.
     InvalidRequest(InvalidRequest),
     /// The scope is malformed (RFC 6749 section 3.3) or too long.
@@ -96,8 +83,8 @@ pub enum Problem {
     Panic,
     /// The operation failed.
     Gateway {
-        /// The operation.
-        operation: Operation,
+        /// The route of the operation: the API has different statuses for them.
+        route: Route,
         /// Why it failed.
         error: GatewayError,
         /// Whether a fault of the IAM gets 502, 503 or 504 (`http.precise_backend_status`).
@@ -105,7 +92,7 @@ pub enum Problem {
     },
 }
 
-impl Problem {
+impl ApiError {
     /// The cause for the log, if there is one beside the code.
     #[must_use]
     pub fn cause(&self) -> Option<&(dyn Error + 'static)> {
@@ -141,7 +128,7 @@ impl Problem {
             }
             Self::UnsupportedGrantType => "The member `grant_type` must be `session`.",
             Self::Gateway {
-                operation: Operation::Logout,
+                route: Route::Logout,
                 error: GatewayError::InvalidSession(_),
                 ..
             } => "The members `session_id` and `session_token` are not those of a session.",
@@ -166,7 +153,7 @@ impl Problem {
             | Self::OperatorTokenInvalid
             | Self::NotAudited(_)
             | Self::Panic
-            | Self::Gateway { .. } => description(self.answer().code),
+            | Self::Gateway { .. } => description(self.attributes().code),
         };
         fixed.into()
     }
@@ -181,16 +168,16 @@ impl Problem {
             request_id: &'a str,
         }
 
-        let answer = self.answer();
-        let mut response = HttpResponse::build(answer.status);
+        let attributes = self.attributes();
+        let mut response = HttpResponse::build(attributes.status);
         no_store(&mut response);
-        if let Some(challenge) = answer.challenge {
+        if let Some(challenge) = attributes.challenge {
             response.insert_header(fixed(header::WWW_AUTHENTICATE, challenge));
         }
-        if let Some(methods) = answer.allow {
+        if let Some(methods) = attributes.allow {
             response.insert_header(fixed(header::ALLOW, methods));
         }
-        match answer.retry_after {
+        match attributes.retry_after {
             None => {}
             Some(RetryAfter::Seconds(seconds)) => {
                 response.insert_header((header::RETRY_AFTER, seconds));
@@ -202,7 +189,7 @@ impl Problem {
             }
         }
         response.json(Body {
-            error: answer.code.name(),
+            error: attributes.code.name(),
             error_description: self.description(),
             request_id: request_id.as_str(),
         })
@@ -213,23 +200,23 @@ fn fixed(name: HeaderName, value: &'static str) -> (HeaderName, HeaderValue) {
     (name, HeaderValue::from_static(value))
 }
 
-impl From<Unwritable> for Problem {
+impl From<Unwritable> for ApiError {
     fn from(unwritable: Unwritable) -> Self {
         Self::NotAudited(unwritable)
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.answer().code.name())
+        f.write_str(self.attributes().code.name())
     }
 }
 
-/// A handler returns its problem as an error. The middleware, which has the request id, makes the
+/// A handler returns it. The middleware, which has the request id, makes the
 /// response.
-impl ResponseError for Problem {
+impl ResponseError for ApiError {
     fn status_code(&self) -> StatusCode {
-        self.answer().status
+        self.attributes().status
     }
 
     fn error_response(&self) -> HttpResponse {
