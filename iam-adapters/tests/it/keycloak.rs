@@ -7,8 +7,8 @@ use std::time::Duration;
 use iam_adapters::clock::SystemClock;
 use iam_adapters::keycloak::{Keycloak, KeycloakSettings};
 use iam_adapters::{
-    ClientContext, Credentials, IamError, Misconfiguration, Permission, Permissions, Subject,
-    UpstreamSession,
+    Authenticated, ClientContext, Credentials, IamAdapter, IamError, Misconfiguration, Permission,
+    Permissions, Subject, UpstreamSession,
 };
 use serde_json::{Value, json};
 use test_support::scripted_upstream::keycloak::{
@@ -71,6 +71,12 @@ pub(super) fn client() -> ClientContext {
 
 pub(super) fn session() -> UpstreamSession {
     session_of(CLIENT)
+}
+
+/// A login with the right password.
+async fn log_in(adapter: &impl IamAdapter) -> Result<Authenticated, IamError> {
+    let credentials = credentials(PASSWORD);
+    adapter.authenticate(&credentials, &client()).await
 }
 
 /// The session, as one of this client.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::oauth2::{OAuth2, OAuth2Settings};
 use iam_adapters::{
-    ClientContext, Credentials, IamAdapter, IamError, Misconfiguration, Permission, Permissions,
-    UpstreamSession,
+    Authenticated, ClientContext, Credentials, IamAdapter, IamError, Misconfiguration, Permission,
+    Permissions, UpstreamSession,
 };
 use serde_json::{Value, json};
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
@@ -133,11 +133,15 @@ fn client() -> ClientContext {
     }
 }
 
+/// A login with the right password.
+async fn log_in(adapter: &OAuth2) -> Result<Authenticated, IamError> {
+    let credentials = credentials(PASSWORD);
+    adapter.authenticate(&credentials, &client()).await
+}
+
 /// The session of a login that must succeed.
 async fn session(adapter: &OAuth2) -> UpstreamSession {
-    let (credentials, client) = (credentials(PASSWORD), client());
-    let login = adapter.authenticate(&credentials, &client).await;
-    login.expect("a login").session
+    log_in(adapter).await.expect("a login").session
 }
 
 fn permissions(names: &[&str]) -> Permissions {

@@ -14,7 +14,7 @@ use test_support::scripted_upstream::keycloak::{
 use test_support::scripted_upstream::{Answer, RefusingPort, ScriptedUpstream};
 use tokio::time::{advance, pause, resume};
 
-use super::{PASSWORD, adapter, client, credentials, kind, session};
+use super::{adapter, kind, log_in, session};
 
 const OPERATIONS: [(Operation, &str); 6] = [
     (Operation::Login, TOKEN),
@@ -39,9 +39,7 @@ async fn healthy(operation: Operation) -> ScriptedUpstream {
 async fn call(keycloak: &impl IamAdapter, operation: Operation) -> Result<(), IamError> {
     match operation {
         Operation::Login => {
-            let login = keycloak
-                .authenticate(&credentials(PASSWORD), &client())
-                .await;
+            let login = log_in(keycloak).await;
             login.map(|_| ())
         }
         Operation::Introspection => keycloak.introspect(&session()).await.map(|_| ()),

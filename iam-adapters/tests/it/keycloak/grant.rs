@@ -1,13 +1,13 @@
 //! The meaning of responses to a direct grant.
 
-use iam_adapters::{IamAdapter, IamError, Misconfiguration, Refusal};
+use iam_adapters::{IamError, Misconfiguration, Refusal};
 use serde_json::{Value, json};
 use test_support::scripted_upstream::keycloak::{
     LOGOUT, SESSION, SUBJECT, TOKEN, grant, jwt, refresh_token, refusal,
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
-use super::{PASSWORD, adapter, client, credentials, kind, misconfigured};
+use super::{adapter, kind, log_in, misconfigured};
 
 #[tokio::test]
 async fn description_of_invalid_grant_selects_the_refusal() {
@@ -22,9 +22,7 @@ async fn description_of_invalid_grant_selects_the_refusal() {
         // 400 since 26.6, 401 before. A code means the same with every status of a client error.
         for status in [400, 401, 403] {
             upstream.on(TOKEN, refusal(status, "invalid_grant", description));
-            let answer = keycloak
-                .authenticate(&credentials(PASSWORD), &client())
-                .await;
+            let answer = log_in(&keycloak).await;
             assert_eq!(
                 answer.err(),
                 Some(IamError::Refused(expected)),
@@ -33,9 +31,7 @@ async fn description_of_invalid_grant_selects_the_refusal() {
         }
     }
     upstream.on(TOKEN, Answer::json(400, json!({"error": "invalid_grant"})));
-    let answer = keycloak
-        .authenticate(&credentials(PASSWORD), &client())
-        .await;
+    let answer = log_in(&keycloak).await;
     assert_eq!(
         answer.err(),
         Some(IamError::Refused(Refusal::InvalidCredentials))
@@ -92,9 +88,7 @@ async fn refusal_of_the_gateway_is_no_refusal_of_the_user() {
         (400, "invalid_scope", "", Misconfiguration::Other),
     ] {
         upstream.on(TOKEN, refusal(status, error, description));
-        let answer = keycloak
-            .authenticate(&credentials(PASSWORD), &client())
-            .await;
+        let answer = log_in(&keycloak).await;
         assert_eq!(
             misconfigured(&answer),
             Some(expected),
@@ -114,9 +108,7 @@ async fn unknown_error_is_unreadable_and_only_its_code_is_repeated() {
         (400, "", "status 400"),
     ] {
         upstream.on(TOKEN, refusal(status, error, "free text"));
-        let answer = keycloak
-            .authenticate(&credentials(PASSWORD), &client())
-            .await;
+        let answer = log_in(&keycloak).await;
         assert_eq!(answer.err(), Some(IamError::Unreadable(expected.into())));
     }
 }
@@ -143,9 +135,7 @@ async fn inconsistent_token_response_is_unreadable() {
         let mut changed = grant();
         changed[member] = value;
         upstream.on(TOKEN, Answer::json(200, changed.clone()));
-        let answer = keycloak
-            .authenticate(&credentials(PASSWORD), &client())
-            .await;
+        let answer = log_in(&keycloak).await;
         assert_eq!(kind(&answer), "unreadable", "{changed}");
     }
     let whole = grant();
@@ -153,9 +143,7 @@ async fn inconsistent_token_response_is_unreadable() {
     let array = json!([whole]).to_string();
     for body in [twice, array, String::new()] {
         upstream.on(TOKEN, Answer::text(200, "application/json", &body));
-        let answer = keycloak
-            .authenticate(&credentials(PASSWORD), &client())
-            .await;
+        let answer = log_in(&keycloak).await;
         assert_eq!(kind(&answer), "unreadable", "{body}");
     }
 }
@@ -173,9 +161,7 @@ async fn session_of_a_grant_that_cannot_be_used_is_ended() {
     ] {
         let upstream = ScriptedUpstream::keycloak().await;
         upstream.on(TOKEN, Answer::text(status, "application/json", &body));
-        let answer = adapter(&upstream.url())
-            .authenticate(&credentials(PASSWORD), &client())
-            .await;
+        let answer = log_in(&adapter(&upstream.url())).await;
         assert_eq!(kind(&answer), "unreadable", "{status} {body}");
         upstream.received(LOGOUT, 1).await;
         let logout = upstream.requests_to(LOGOUT).remove(0).text();
@@ -192,8 +178,6 @@ async fn client_without_refresh_tokens_is_misconfigured() {
     let mut without = grant();
     without.as_object_mut().unwrap().remove("refresh_token");
     upstream.on(TOKEN, Answer::json(200, without));
-    let answer = adapter(&upstream.url())
-        .authenticate(&credentials(PASSWORD), &client())
-        .await;
+    let answer = log_in(&adapter(&upstream.url())).await;
     assert_eq!(misconfigured(&answer), Some(Misconfiguration::Other));
 }

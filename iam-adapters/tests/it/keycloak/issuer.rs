@@ -7,21 +7,14 @@ use test_support::scripted_upstream::keycloak::{
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
-use super::{PASSWORD, adapter, adapter_with, client, credentials, kind, misconfigured};
+use super::{adapter, adapter_with, kind, log_in, misconfigured};
 
 #[tokio::test]
 async fn issuer_is_confirmed_once_before_the_first_password_is_sent() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = adapter(&upstream.url());
     for _ in 0..2 {
-        assert_eq!(
-            kind(
-                &keycloak
-                    .authenticate(&credentials(PASSWORD), &client())
-                    .await
-            ),
-            "ok"
-        );
+        assert_eq!(kind(&log_in(&keycloak).await), "ok");
     }
     let paths: Vec<_> = upstream
         .requests()
@@ -47,9 +40,7 @@ async fn no_password_is_sent_to_another_issuer() {
         String::new(),
     ] {
         upstream.on(DISCOVERY, discovery(&other));
-        let answer = adapter(&upstream.url())
-            .authenticate(&credentials(PASSWORD), &client())
-            .await;
+        let answer = log_in(&adapter(&upstream.url())).await;
         assert_eq!(
             misconfigured(&answer),
             Some(Misconfiguration::Issuer),
@@ -79,9 +70,7 @@ async fn no_password_is_sent_if_discovery_fails() {
         (Answer::reset(), "unreachable"),
     ] {
         upstream.on(DISCOVERY, answer);
-        let answer = adapter(&upstream.url())
-            .authenticate(&credentials(PASSWORD), &client())
-            .await;
+        let answer = log_in(&adapter(&upstream.url())).await;
         assert_eq!(kind(&answer), expected);
     }
     assert!(upstream.requests_to(TOKEN).is_empty());
@@ -111,9 +100,7 @@ async fn probe_that_finds_another_issuer_stops_logins() {
         Some(Misconfiguration::Issuer)
     );
     let before = upstream.requests_to(TOKEN).len();
-    let answer = keycloak
-        .authenticate(&credentials(PASSWORD), &client())
-        .await;
+    let answer = log_in(&keycloak).await;
     assert_eq!(misconfigured(&answer), Some(Misconfiguration::Issuer));
     assert_eq!(upstream.requests_to(TOKEN).len(), before);
 }

@@ -13,7 +13,9 @@ use test_support::scripted_upstream::keycloak::{
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use url::form_urlencoded;
 
-use super::{PASSWORD, SECRET, adapter, adapter_with, all_permissions, client, credentials};
+use super::{
+    PASSWORD, SECRET, adapter, adapter_with, all_permissions, client, credentials, log_in,
+};
 
 fn basic(id: &str, secret: &str) -> String {
     use base64::Engine as _;
@@ -61,10 +63,7 @@ async fn login_sends_the_direct_grant_unchanged() {
 #[tokio::test]
 async fn login_returns_session_lifetime_and_permissions() {
     let upstream = ScriptedUpstream::keycloak().await;
-    let login = adapter(&upstream.url())
-        .authenticate(&credentials(PASSWORD), &client())
-        .await
-        .expect("a login");
+    let login = log_in(&adapter(&upstream.url())).await.expect("a login");
     assert_eq!(login.session.subject.as_str(), SUBJECT);
     assert_eq!(login.session.id, SESSION);
     assert_eq!(
@@ -88,9 +87,7 @@ async fn unlimited_session_has_no_lifetime() {
     zero["refresh_expires_in"] = json!(0);
     for answer in [without, zero] {
         upstream.on(TOKEN, Answer::json(200, answer));
-        let login = keycloak
-            .authenticate(&credentials(PASSWORD), &client())
-            .await;
+        let login = log_in(&keycloak).await;
         assert_eq!(login.expect("a login").expires_in, None);
     }
 }
@@ -100,9 +97,7 @@ async fn client_id_and_secret_are_form_encoded_before_http_basic() {
     let upstream = ScriptedUpstream::keycloak().await;
     let changes = json!({"client_id": "gate:way ü", "client_secret": "a+b %/&:c"});
     let keycloak = adapter_with(&upstream.url(), &changes);
-    let _ = keycloak
-        .authenticate(&credentials(PASSWORD), &client())
-        .await;
+    let _ = log_in(&keycloak).await;
     assert_eq!(
         upstream.requests_to(TOKEN)[0].header("authorization"),
         Some(basic("gate%3Away+%C3%BC", "a%2Bb+%25%2F%26%3Ac"))
@@ -179,9 +174,7 @@ async fn refused_login_makes_no_further_call() {
         TOKEN,
         refusal(400, "invalid_grant", "Invalid user credentials"),
     );
-    let _ = adapter(&upstream.url())
-        .authenticate(&credentials(PASSWORD), &client())
-        .await;
+    let _ = log_in(&adapter(&upstream.url())).await;
     assert_eq!(upstream.requests_to(TOKEN).len(), 1);
     assert!(upstream.requests_to(INTROSPECTION).is_empty());
 }

@@ -8,7 +8,7 @@ use test_support::scripted_upstream::keycloak::{
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
-use super::{PASSWORD, adapter, client, credentials, kind, misconfigured, session, session_of};
+use super::{adapter, kind, log_in, misconfigured, session, session_of};
 
 /// An adapter whose introspection has reported one session as active.
 async fn proven(upstream: &ScriptedUpstream) -> Keycloak {
@@ -33,14 +33,7 @@ async fn inactive_after_an_active_introspection_needs_no_second_call() {
 async fn introspection_of_a_login_proves_introspection() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = adapter(&upstream.url());
-    assert_eq!(
-        kind(
-            &keycloak
-                .authenticate(&credentials(PASSWORD), &client())
-                .await
-        ),
-        "ok"
-    );
+    assert_eq!(kind(&log_in(&keycloak).await), "ok");
     upstream.on(INTROSPECTION, inactive());
     assert_eq!(
         keycloak.introspect(&session()).await,
@@ -170,9 +163,7 @@ async fn misconfigured_introspection_of_a_login_resets_the_proof() {
     upstream
         .once(INTROSPECTION, refusal(401, "invalid_client", ""))
         .once(INTROSPECTION, inactive());
-    let login = keycloak
-        .authenticate(&credentials(PASSWORD), &client())
-        .await;
+    let login = log_in(&keycloak).await;
     assert_eq!(kind(&login), "ok");
     let introspected = keycloak.introspect(&session()).await;
     assert_eq!(
@@ -189,9 +180,7 @@ async fn login_whose_session_is_reported_inactive_fails_and_ends_the_session() {
     // Also if the session cannot be ended.
     for (nth, logout) in [(1, Answer::empty(204)), (2, Answer::empty(503))] {
         upstream.on(LOGOUT, logout);
-        let answer = keycloak
-            .authenticate(&credentials(PASSWORD), &client())
-            .await;
+        let answer = log_in(&keycloak).await;
         assert_eq!(
             misconfigured(&answer),
             Some(Misconfiguration::Introspection)
@@ -219,9 +208,7 @@ async fn login_succeeds_without_permissions_if_its_introspection_fails() {
         refusal(401, "invalid_client", ""),
     ] {
         upstream.on(INTROSPECTION, fault);
-        let login = keycloak
-            .authenticate(&credentials(PASSWORD), &client())
-            .await;
+        let login = log_in(&keycloak).await;
         assert_eq!(login.expect("a login").permissions, None);
     }
     // None of them has proven introspection.

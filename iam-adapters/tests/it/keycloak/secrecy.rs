@@ -8,7 +8,7 @@ use test_support::scripted_upstream::keycloak::{
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
-use super::{PASSWORD, SECRET, adapter, adapter_with, client, credentials, session, settings_with};
+use super::{PASSWORD, SECRET, adapter, adapter_with, log_in, session, settings_with};
 
 fn assert_no_secret(shown: &str) {
     let token = refresh_token("auth-gateway");
@@ -37,9 +37,7 @@ async fn errors_contain_nothing_of_requests_and_responses() {
                 .on(TOKEN, answer.clone())
                 .on(INTROSPECTION, answer.clone())
                 .on(LOGOUT, answer.clone());
-            let login = keycloak
-                .authenticate(&credentials(PASSWORD), &client())
-                .await;
+            let login = log_in(&keycloak).await;
             let errors: [Option<IamError>; 3] = [
                 login.err(),
                 keycloak.introspect(&session()).await.err(),

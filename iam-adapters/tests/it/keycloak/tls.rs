@@ -11,7 +11,7 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
-use super::{PASSWORD, adapter_with, client, credentials, kind, misconfigured};
+use super::{adapter_with, kind, log_in, misconfigured};
 
 /// A server that responds to one request with an empty discovery document, and records the request.
 struct TlsServer {
@@ -73,9 +73,7 @@ impl TlsServer {
 async fn no_request_is_sent_to_a_server_with_an_untrusted_certificate() {
     let server = TlsServer::start("localhost", rustls::ALL_VERSIONS);
     let keycloak = adapter_with(&server.url(), &json!({}));
-    let answer = keycloak
-        .authenticate(&credentials(PASSWORD), &client())
-        .await;
+    let answer = log_in(&keycloak).await;
     assert_eq!(misconfigured(&answer), Some(Misconfiguration::Tls));
     assert!(server.received.recv().is_err(), "a request was sent");
 }
@@ -85,9 +83,7 @@ async fn no_request_is_sent_to_a_server_with_a_certificate_for_another_name() {
     let server = TlsServer::start("elsewhere.test", rustls::ALL_VERSIONS);
     let (_file, trusted) = server.trusted();
     let keycloak = adapter_with(&server.url(), &trusted);
-    let answer = keycloak
-        .authenticate(&credentials(PASSWORD), &client())
-        .await;
+    let answer = log_in(&keycloak).await;
     let text = answer
         .as_ref()
         .map_or_else(ToString::to_string, |_| String::new());

@@ -5,8 +5,8 @@ use serde_json::json;
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
 use super::{
-    DISCOVERY, INTROSPECTION, PASSWORD, REVOCATION, TOKEN, adapter, adapter_with, client,
-    credentials, healthy, inactive, kind, metadata, misconfigured, session,
+    DISCOVERY, INTROSPECTION, REVOCATION, TOKEN, adapter, adapter_with, healthy, inactive, kind,
+    log_in, metadata, misconfigured, session,
 };
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn issuer_must_match_exactly_before_a_password_is_sent() {
         document["issuer"] = json!(issuer);
         upstream.on(DISCOVERY, Answer::json(200, document));
         let oauth2 = adapter(&upstream);
-        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        let login = log_in(&oauth2).await;
         assert_eq!(misconfigured(&login), Some(Misconfiguration::Issuer));
         assert_eq!(
             misconfigured(&oauth2.probe().await),
@@ -63,7 +63,7 @@ async fn discovery_document_without_usable_endpoints_is_a_misconfiguration() {
             document[member] = value;
             upstream.on(DISCOVERY, Answer::json(200, document));
             let oauth2 = adapter(&upstream);
-            let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+            let login = log_in(&oauth2).await;
             assert_eq!(misconfigured(&login), Some(Misconfiguration::Other));
             let error = login.expect_err("no endpoint").to_string();
             assert!(error.contains(member), "{error}");

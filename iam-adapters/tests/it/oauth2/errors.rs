@@ -7,7 +7,7 @@ use test_support::scripted_upstream::{Answer, RefusingPort, ScriptedUpstream};
 
 use super::{
     ACCESS_TOKEN, DISCOVERY, INTROSPECTION, PASSWORD, REFRESH_TOKEN, REVOCATION, SECRET, TOKEN,
-    adapter, adapter_with, client, credentials, healthy, inactive, kind, session, settings_with,
+    adapter, adapter_with, healthy, inactive, kind, log_in, session, settings_with,
 };
 
 /// The errors of all operations that call this path, with this response.
@@ -19,13 +19,13 @@ async fn errors(path: &str, answer: &Answer) -> Vec<IamError> {
     let mut errors = Vec::new();
     if path == DISCOVERY {
         let fresh = adapter(&upstream);
-        let login = fresh.authenticate(&credentials(PASSWORD), &client()).await;
+        let login = log_in(&fresh).await;
         errors.extend(login.err());
         errors.extend(adapter(&upstream).introspect(&session).await.err());
         errors.extend(adapter(&upstream).end_session(&session).await.err());
     }
     if path == TOKEN || path == INTROSPECTION {
-        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        let login = log_in(&oauth2).await;
         errors.extend(login.err());
     }
     if path == INTROSPECTION {
@@ -61,6 +61,8 @@ async fn failure_of_the_server_is_the_right_fault_in_every_operation() {
         ),
         (Answer::not_http(), "unreadable"),
         (Answer::reset(), "unreachable"),
+        (Answer::json(200, json!({})).truncated(), "unreadable"),
+        (Answer::json(200, json!({})).cut_short(), "unreachable"),
         (
             Answer::redirect(307, "http://other.invalid/"),
             "misconfigured",
@@ -92,7 +94,7 @@ async fn closed_port_is_unreachable() {
     let closed = RefusingPort::start();
     let upstream: ScriptedUpstream = healthy().await;
     let oauth2 = adapter_with(&upstream, &json!({"issuer": closed.url()}));
-    let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+    let login = log_in(&oauth2).await;
     assert_eq!(kind(&login), "unreachable");
 }
 

@@ -9,7 +9,7 @@ use test_support::scripted_upstream::Answer;
 use super::{
     ACCESS_TOKEN, INTROSPECTION, NOW, PASSWORD, READ, REFRESH_TOKEN, REVOCATION, SUBJECT, TOKEN,
     WRITE, active, adapter, adapter_with, client, credentials, grant, healthy, inactive, kind,
-    misconfigured, permissions, session, without,
+    log_in, misconfigured, permissions, session, without,
 };
 
 #[tokio::test]
@@ -53,7 +53,7 @@ async fn without_a_scope_none_is_requested() {
     let upstream = healthy().await;
     for changes in [json!({}), json!({"scope": ""})] {
         let oauth2 = adapter_with(&upstream, &changes);
-        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        let login = log_in(&oauth2).await;
         assert_eq!(kind(&login), "ok");
     }
     for grant in upstream.requests_to(TOKEN) {
@@ -69,7 +69,7 @@ async fn access_token_is_introspected_if_set_and_its_lifetime_is_that_of_the_ses
         json!({"preset": "django-oauth-toolkit"}),
     ] {
         let oauth2 = adapter_with(&upstream, &changes);
-        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        let login = log_in(&oauth2).await;
         assert_eq!(
             login.expect("a login").expires_in,
             Some(Duration::from_secs(300))
@@ -102,7 +102,7 @@ async fn session_ends_no_later_than_its_token() {
         response["iat"] = iat.clone();
         response["exp"] = exp.clone();
         upstream.on(INTROSPECTION, Answer::json(200, response));
-        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        let login = log_in(&oauth2).await;
         let expires_in = login.expect("a login").expires_in;
         let expected = expected.map(Duration::from_secs);
         assert_eq!(expires_in, expected, "{iat} {exp}");
@@ -129,7 +129,7 @@ async fn login_whose_token_has_no_lifetime_or_none_that_can_be_read_is_a_fault_a
         response["iat"] = iat;
         response["exp"] = exp.clone();
         upstream.on(INTROSPECTION, Answer::json(200, response));
-        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        let login = log_in(&oauth2).await;
         assert_eq!(kind(&login), expected, "{exp}");
         upstream.received(REVOCATION, (nth + 1) * 2).await;
     }
@@ -155,7 +155,7 @@ async fn lifetime_of_the_access_token_is_read_only_if_it_is_introspected() {
         granted["expires_in"] = expires_in.clone();
         upstream.on(TOKEN, Answer::json(200, granted));
         let oauth2 = adapter_with(&upstream, &json!({"introspect": "access_token"}));
-        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        let login = log_in(&oauth2).await;
         let lifetime = login.map(|login| login.expires_in.map(|lifetime| lifetime.as_secs()));
         let lifetime = lifetime.as_ref().map_err(IamError::kind);
         assert_eq!(
@@ -166,9 +166,7 @@ async fn lifetime_of_the_access_token_is_read_only_if_it_is_introspected() {
         if expected.is_err() {
             upstream.received(REVOCATION, 2).await;
         }
-        let login = adapter(&upstream)
-            .authenticate(&credentials(PASSWORD), &client())
-            .await;
+        let login = log_in(&adapter(&upstream)).await;
         assert_eq!(kind(&login), "ok", "{expires_in}");
     }
 }
@@ -186,7 +184,7 @@ async fn subject_is_the_configured_claim() {
         (json!({"preset": "glewlwyd"}), SUBJECT),
     ] {
         let oauth2 = adapter_with(&upstream, &changes);
-        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        let login = log_in(&oauth2).await;
         assert_eq!(login.expect("a login").session.subject.as_str(), expected);
     }
 }
@@ -204,9 +202,7 @@ async fn login_without_a_subject_is_unreadable_and_its_tokens_are_revoked() {
     .enumerate()
     {
         upstream.on(INTROSPECTION, Answer::json(200, response));
-        let login = adapter(&upstream)
-            .authenticate(&credentials(PASSWORD), &client())
-            .await;
+        let login = log_in(&adapter(&upstream)).await;
         assert_eq!(kind(&login), "unreadable", "{login:?}");
         upstream.received(REVOCATION, (nth + 1) * 2).await;
     }
@@ -235,7 +231,7 @@ async fn permissions_are_the_names_in_the_configured_claim() {
         ("", Permissions::default()),
     ] {
         let oauth2 = adapter_with(&upstream, &json!({"permissions_claim": claim}));
-        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        let login = log_in(&oauth2).await;
         assert_eq!(
             login.expect("a login").permissions,
             Some(expected),
@@ -249,7 +245,7 @@ async fn permissions_of_another_type_are_unreadable() {
     let upstream = healthy().await;
     for claim in ["employee", "active", "resource", "/resource/a~1b"] {
         let oauth2 = adapter_with(&upstream, &json!({"permissions_claim": claim}));
-        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        let login = log_in(&oauth2).await;
         assert_eq!(kind(&login), "unreadable", "{claim}");
     }
 }
@@ -258,9 +254,7 @@ async fn permissions_of_another_type_are_unreadable() {
 async fn login_whose_session_is_reported_inactive_is_a_misconfiguration_and_is_revoked() {
     let upstream = healthy().await;
     upstream.on(INTROSPECTION, inactive());
-    let login = adapter(&upstream)
-        .authenticate(&credentials(PASSWORD), &client())
-        .await;
+    let login = log_in(&adapter(&upstream)).await;
     assert_eq!(misconfigured(&login), Some(Misconfiguration::Introspection));
     upstream.received(REVOCATION, 2).await;
 }
@@ -297,9 +291,7 @@ async fn every_token_of_a_grant_that_cannot_be_used_is_revoked() {
         // Each is revoked, whatever becomes of the others.
         upstream.once(REVOCATION, Answer::empty(400));
         upstream.on(TOKEN, Answer::text(status, "application/json", &body));
-        let login = adapter(&upstream)
-            .authenticate(&credentials(PASSWORD), &client())
-            .await;
+        let login = log_in(&adapter(&upstream)).await;
         assert_eq!(kind(&login), "unreadable", "{status} {body}");
         upstream.received(REVOCATION, tokens.len()).await;
         let mut revoked: Vec<_> = upstream
@@ -320,7 +312,7 @@ async fn cancelled_login_revokes_its_tokens() {
     upstream.on(INTROSPECTION, Answer::hanging());
     let oauth2 = adapter(&upstream);
     let login = tokio::spawn(async move {
-        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        let login = log_in(&oauth2).await;
         kind(&login)
     });
     upstream.received(INTROSPECTION, 1).await;
@@ -332,12 +324,10 @@ async fn cancelled_login_revokes_its_tokens() {
 async fn login_without_a_refresh_token_needs_one_only_if_it_is_introspected() {
     let upstream = healthy().await;
     upstream.on(TOKEN, Answer::json(200, without("refresh_token", grant())));
-    let login = adapter(&upstream)
-        .authenticate(&credentials(PASSWORD), &client())
-        .await;
+    let login = log_in(&adapter(&upstream)).await;
     assert_eq!(misconfigured(&login), Some(Misconfiguration::Other));
     let oauth2 = adapter_with(&upstream, &json!({"introspect": "access_token"}));
-    let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+    let login = log_in(&oauth2).await;
     assert_eq!(kind(&login), "ok");
 }
 
@@ -347,9 +337,7 @@ async fn introspection_of_another_client_is_unreadable() {
     let mut response = active();
     response["client_id"] = json!("another");
     upstream.on(INTROSPECTION, Answer::json(200, response));
-    let login = adapter(&upstream)
-        .authenticate(&credentials(PASSWORD), &client())
-        .await;
+    let login = log_in(&adapter(&upstream)).await;
     assert_eq!(kind(&login), "unreadable");
 }
 
@@ -394,7 +382,7 @@ async fn only_configured_responses_refuse_the_credentials() {
             .on(TOKEN, answer.clone())
             .on(INTROSPECTION, inactive());
         let oauth2 = adapter_with(&upstream, changes);
-        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        let login = log_in(&oauth2).await;
         assert_eq!(kind(&login), expected, "{changes} {answer:?}");
         let refused = Err(IamError::Refused(Refusal::InvalidCredentials));
         assert!(expected != "refused" || login.map(|_| ()) == refused);
@@ -423,7 +411,7 @@ async fn configured_response_refuses_the_credentials_only_if_the_client_is_accep
                 .on(TOKEN, refusal.clone())
                 .on(INTROSPECTION, introspection.clone());
             let oauth2 = adapter_with(&upstream, changes);
-            let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+            let login = log_in(&oauth2).await;
             assert_eq!(kind(&login), expected, "{changes} {introspection:?}");
         }
     }
@@ -443,7 +431,7 @@ async fn rejection_without_a_code_has_the_reason_that_introspection_states() {
             .on(TOKEN, Answer::empty(400))
             .on(INTROSPECTION, introspection.clone());
         let oauth2 = adapter_with(&upstream, &json!({"preset": "glewlwyd"}));
-        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        let login = log_in(&oauth2).await;
         assert_eq!(misconfigured(&login), Some(expected), "{introspection:?}");
     }
 }
@@ -467,7 +455,7 @@ async fn grant_that_is_not_allowed_is_the_reason_only_if_the_client_is_accepted(
             )
             .on(INTROSPECTION, introspection.clone());
         let oauth2 = adapter(&upstream);
-        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        let login = log_in(&oauth2).await;
         assert_eq!(misconfigured(&login), Some(expected), "{introspection:?}");
     }
 }
@@ -545,7 +533,7 @@ async fn fault_that_the_server_states_is_no_possible_refusal() {
         ),
     ] {
         upstream.on(TOKEN, rejection.clone());
-        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        let login = log_in(&oauth2).await;
         let fault = login.expect_err("a fault");
         assert_eq!(fault.kind(), expected, "{rejection:?}");
         assert!(
@@ -563,7 +551,7 @@ async fn scopes_about_the_login_are_no_permissions() {
     response["scope"] = json!(format!("{scopes} {READ}"));
     upstream.on(INTROSPECTION, Answer::json(200, response));
     let oauth2 = adapter(&upstream);
-    let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+    let login = log_in(&oauth2).await;
     let expected = Some(permissions(&[READ]));
     assert_eq!(login.expect("a login").permissions, expected);
 }
@@ -588,10 +576,7 @@ async fn groups_are_the_texts_in_the_configured_claim() {
     ] {
         let changes = json!({"groups_claim": claim, "groups_delimiter": delimiter});
         let oauth2 = adapter_with(&upstream, &changes);
-        let login = oauth2
-            .authenticate(&credentials(PASSWORD), &client())
-            .await
-            .expect("a login");
+        let login = log_in(&oauth2).await.expect("a login");
         assert_eq!(login.groups, expected, "{claim}");
         let introspected = oauth2.introspect(&login.session).await;
         let Ok(Introspection::Active { groups, .. }) = introspected else {

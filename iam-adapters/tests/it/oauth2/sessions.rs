@@ -9,9 +9,9 @@ use serde_json::json;
 use test_support::scripted_upstream::{Answer, Request};
 
 use super::{
-    ACCESS_TOKEN, CLIENT, DISCOVERY, INTROSPECTION, NOW, PASSWORD, READ, REFRESH_TOKEN, REVOCATION,
-    TOKEN, WRITE, active, adapter, adapter_with, client, credentials, grant, healthy, inactive,
-    kind, metadata, misconfigured, permissions, session, with, without,
+    ACCESS_TOKEN, CLIENT, DISCOVERY, INTROSPECTION, NOW, READ, REFRESH_TOKEN, REVOCATION, TOKEN,
+    WRITE, active, adapter, adapter_with, grant, healthy, inactive, kind, log_in, metadata,
+    misconfigured, permissions, session, with, without,
 };
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn inactive_is_not_believed_while_logins_are_reported_inactive() {
         oauth2.introspect(&session).await,
         Ok(Introspection::Inactive)
     );
-    let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+    let login = log_in(&oauth2).await;
     assert_eq!(misconfigured(&login), Some(Misconfiguration::Introspection));
     for result in [
         oauth2.introspect(&session).await.map(drop),
@@ -138,7 +138,7 @@ async fn token_is_active_only_by_its_issuer_its_begin_and_its_end() {
             Err(IamError::UnreadableSession(_)) => "unreadable",
             Err(fault) => panic!("{member}: {value}: {fault}"),
         };
-        let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+        let login = log_in(&oauth2).await;
         let (of_session, of_login) = match expected {
             "issuer" => ("unreadable", Some(Misconfiguration::Issuer)),
             "past" => ("active", Some(Misconfiguration::Introspection)),
@@ -149,10 +149,7 @@ async fn token_is_active_only_by_its_issuer_its_begin_and_its_end() {
         assert_eq!(misconfigured(&login), of_login, "{member}: {value}");
         // A login that succeeds ends the doubt about "inactive".
         upstream.on(INTROSPECTION, Answer::json(200, active()));
-        oauth2
-            .authenticate(&credentials(PASSWORD), &client())
-            .await
-            .expect("a login");
+        log_in(&oauth2).await.expect("a login");
     }
     // An ended token has no use for its other members.
     let ended = json!({"active": false, "iss": "https://another.test", "nbf": NOW + 61});
@@ -173,7 +170,7 @@ async fn expired_token_of_a_login_is_a_fault_and_so_is_that_of_a_session_until_a
     expired["iat"] = json!(NOW - 1800);
     expired["exp"] = json!(NOW - 60);
     upstream.on(INTROSPECTION, Answer::json(200, expired));
-    let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+    let login = log_in(&oauth2).await;
     assert_eq!(misconfigured(&login), Some(Misconfiguration::Introspection));
     upstream.received(REVOCATION, 2).await;
     assert_eq!(
@@ -227,7 +224,7 @@ async fn active_session_without_a_subject_has_ended_only_if_the_settings_say_so(
         }
     }
     // A login cannot begin a session without a user.
-    let login = oauth2.authenticate(&credentials(PASSWORD), &client()).await;
+    let login = log_in(&oauth2).await;
     assert!(matches!(login, Err(IamError::Unreadable(_))), "{login:?}");
 }
 
