@@ -15,7 +15,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use test_support::client::Session;
-use test_support::endpoints::{BACKCHANNEL_LOGOUT, LOGIN, LOGOUT, REVOKE};
+use test_support::endpoints::{BACKCHANNEL_LOGOUT, LOGIN, LOGOUT, RESET, REVOKE};
 use test_support::gateway::{TestGateway, manual_clock, two_scripted_keycloaks_settings};
 use test_support::keys::TestKeys;
 use test_support::scripted_upstream::ScriptedUpstream;
@@ -26,7 +26,6 @@ use crate::namespace::{ALICE, Namespace};
 
 const KEY: &str = "0123456789abcdef0123456789abcdef";
 const TOKEN: &str = "operators-token-of-some-length";
-const RESET: &str = "/admin/v1/login-limits/reset";
 
 /// The settings of a gateway that writes its audit log to this file.
 fn settings(path: &Path) -> Vec<(&'static str, &str)> {

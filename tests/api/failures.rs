@@ -2,13 +2,12 @@
 //! adapter and with a faulty IAM of each kind.
 
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use test_support::client::Response;
+use test_support::scenario::STALE;
 
 mod adapter_faults;
 mod circuit;
-mod faulty_adapter;
 mod logout;
 mod logout_tokens;
 mod misconfigured;
@@ -84,9 +83,6 @@ impl Expected {
         assert_eq!(response.header("cache-control"), "no-store", "{why}");
     }
 }
-
-/// Longer than the default freshness.
-const STALE: Duration = Duration::from_secs(60);
 
 /// The setting `http.precise_backend_status`.
 const fn precisely(precise: bool) -> (&'static str, &'static str) {

@@ -6,14 +6,36 @@ use iam_adapters::name::Name as _;
 use iam_adapters::resilient::Operation;
 use iam_adapters::{IamError, Refusal};
 use test_support::misconfigurations::MISCONFIGURATIONS;
+use test_support::scenario::{Fault, OPERATIONS, Scenario};
 
-use super::faulty_adapter::{AdapterFixture, Fault, OPERATIONS};
-use super::{BROKEN, Expected, FULL, TOO_SLOW, UNAVAILABLE, precisely, throttled};
+use super::{BROKEN, FULL, TOO_SLOW, UNAVAILABLE, precisely, throttled};
 
-async fn check(faults: &[(IamError, Expected)]) {
+/// What the IAM asks for in milliseconds.
+fn throttling(millis: Option<u64>) -> IamError {
+    IamError::Throttled {
+        retry_after: millis.map(Duration::from_millis),
+    }
+}
+
+#[tokio::test]
+async fn each_fault_of_the_iam_has_its_own_response_in_every_operation() {
+    let mut faults = vec![
+        (IamError::Unreachable("unreachable".into()), UNAVAILABLE),
+        (IamError::Failed("status 500".to_owned()), UNAVAILABLE),
+        (IamError::TimedOut(Duration::from_secs(5)), TOO_SLOW),
+        (IamError::CircuitOpen, UNAVAILABLE),
+        (IamError::Unreadable("HTML".into()), BROKEN),
+        (IamError::Saturated, FULL),
+        (throttling(Some(7_000)), throttled(7)),
+        (throttling(Some(3_600_000)), throttled(3_600)),
+        // Never zero, because clients would retry in a loop.
+        (throttling(Some(0)), throttled(1)),
+        (throttling(None), throttled(5)),
+    ];
+    faults.extend(MISCONFIGURATIONS.map(|what| (IamError::misconfigured(what, "detail"), BROKEN)));
     for precise in [false, true] {
-        let fixture = AdapterFixture::new(&[precisely(precise)]);
-        for (fault, expected) in faults {
+        let fixture = Scenario::new(&[precisely(precise)]);
+        for (fault, expected) in &faults {
             for operation in OPERATIONS {
                 let why = format!("{fault:?} at {}", operation.name());
                 let answer = fixture
@@ -26,51 +48,9 @@ async fn check(faults: &[(IamError, Expected)]) {
 }
 
 #[tokio::test]
-async fn unavailable_iam_is_a_500_with_retry_after() {
-    check(&[
-        (IamError::Unreachable("unreachable".into()), UNAVAILABLE),
-        (IamError::Failed("status 500".to_owned()), UNAVAILABLE),
-        (IamError::TimedOut(Duration::from_secs(5)), TOO_SLOW),
-        (IamError::CircuitOpen, UNAVAILABLE),
-    ])
-    .await;
-}
-
-#[tokio::test]
-async fn unreadable_response_of_the_iam_is_a_500() {
-    check(&[(IamError::Unreadable("HTML".into()), BROKEN)]).await;
-}
-
-#[tokio::test]
-async fn misconfiguration_at_the_iam_is_a_500() {
-    let all = MISCONFIGURATIONS.map(|what| (IamError::misconfigured(what, "detail"), BROKEN));
-    check(&all).await;
-}
-
-#[tokio::test]
-async fn throttling_iam_is_a_429_with_its_retry_after() {
-    let asks_for = |millis| IamError::Throttled {
-        retry_after: Some(Duration::from_millis(millis)),
-    };
-    check(&[
-        (asks_for(7_000), throttled(7)),
-        (asks_for(3_600_000), throttled(3_600)),
-        // Never zero, because clients would retry in a loop.
-        (asks_for(0), throttled(1)),
-        (IamError::Throttled { retry_after: None }, throttled(5)),
-    ])
-    .await;
-}
-
-#[tokio::test]
-async fn saturated_gateway_is_a_503() {
-    check(&[(IamError::Saturated, FULL)]).await;
-}
-
-#[tokio::test]
 async fn refusal_is_a_401_for_login_and_a_fault_elsewhere() {
     for precise in [false, true] {
-        let fixture = AdapterFixture::new(&[precisely(precise)]);
+        let fixture = Scenario::new(&[precisely(precise)]);
         for refusal in [
             Refusal::InvalidCredentials,
             Refusal::Disabled,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use iam_adapters::IamError;
 use iam_adapters::resilient::Operation;
+use test_support::scenario::{Fault, Scenario};
 
-use super::faulty_adapter::{AdapterFixture, Fault};
 use super::{STALE, UNAVAILABLE, precisely};
 
 /// The number of failed calls that opens a circuit.
@@ -19,7 +19,7 @@ fn outage() -> Fault {
 }
 
 /// The state of the operation's circuit breaker: 0 closed, 1 half-open, 2 open.
-async fn circuit(fixture: &AdapterFixture, operation: &str) -> u64 {
+async fn circuit(fixture: &Scenario, operation: &str) -> u64 {
     let label = format!("operation=\"{operation}\"");
     fixture.gateway.metric("iam_circuit", &label).await
 }
@@ -27,7 +27,7 @@ async fn circuit(fixture: &AdapterFixture, operation: &str) -> u64 {
 #[tokio::test]
 async fn open_circuit_is_reported_to_clients_and_in_readiness() {
     for precise in [false, true] {
-        let fixture = AdapterFixture::new(&[precisely(precise)]);
+        let fixture = Scenario::new(&[precisely(precise)]);
         let session = fixture.log_in().await.session();
         fixture.clock.advance(STALE);
         fixture.fails(Operation::Introspection, outage());

@@ -5,17 +5,17 @@ use std::time::Duration;
 use iam_adapters::IamError;
 use iam_adapters::resilient::Operation;
 use test_support::client::Session;
+use test_support::scenario::{Fault, Scenario};
 use test_support::wait::until;
 
 use super::UNAVAILABLE;
-use super::faulty_adapter::{AdapterFixture, Fault};
 
 /// A session whose logout does not reach the IAM.
-async fn failed_logout(fixture: &AdapterFixture) -> Session {
+async fn failed_logout(fixture: &Scenario) -> Session {
     let session = fixture.log_in().await.session();
     let unreachable_iam = Fault::Error(IamError::Unreachable("unreachable".into()));
     fixture.fails(Operation::Logout, unreachable_iam);
-    let answer = fixture.gateway.log_out(&session).await;
+    let answer = fixture.log_out(&session).await;
     UNAVAILABLE.is_in(&answer, false, "not reached");
     session
 }
@@ -25,7 +25,7 @@ const OVERDUE: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn failed_logout_is_finished_without_a_further_request_when_the_iam_works_again() {
-    let fixture = AdapterFixture::new(&[]);
+    let fixture = Scenario::new(&[]);
     let gateway = &fixture.gateway;
     let session = failed_logout(&fixture).await;
     assert_eq!(gateway.metric("unfinished_logouts", "").await, 1);

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use iam_adapters::IamError;
 use iam_adapters::resilient::Operation;
-
-use super::faulty_adapter::{AdapterFixture, Fault};
+use test_support::scenario::{Fault, Scenario};
 
 #[tokio::test]
 async fn logout_token_without_available_keys_ends_nothing_and_can_be_sent_again() {
@@ -25,7 +24,7 @@ async fn logout_token_without_available_keys_ends_nothing_and_can_be_sent_again(
     ] {
         for precise in [false, true] {
             let setting = ("http.precise_backend_status", &*precise.to_string());
-            let fixture = AdapterFixture::new(&[setting]);
+            let fixture = Scenario::new(&[setting]);
             let session = fixture.log_in().await.session();
             let token = fixture.logout_token();
             fixture.fails(Operation::Keys, Fault::Error(fault.clone()));
@@ -49,7 +48,7 @@ async fn logout_token_without_available_keys_ends_nothing_and_can_be_sent_again(
 #[tokio::test]
 async fn endpoint_for_logout_tokens_is_absent_if_the_iam_sends_none() {
     let silent = HashMap::from([(Operation::Keys, Fault::Never)]);
-    let fixture = AdapterFixture::with_script(silent, &[]);
+    let fixture = Scenario::with_faults(silent, &[]);
     let session = fixture.log_in().await.session();
     let answer = fixture
         .gateway

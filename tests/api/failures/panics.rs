@@ -12,15 +12,15 @@ use serde_json::json;
 use test_support::client::Response;
 use test_support::contract::Contract;
 use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
+use test_support::scenario::{Fault, OPERATIONS, Scenario};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
 use tokio::net::TcpStream;
 
-use super::faulty_adapter::{AdapterFixture, Fault, OPERATIONS};
 use super::{BROKEN, STALE};
 
 #[tokio::test]
 async fn panic_is_a_500_and_its_connection_stays_usable() {
-    let fixture = AdapterFixture::new(&[]);
+    let fixture = Scenario::new(&[]);
     let mut connection = Connection::open(fixture.gateway.addresses().public).await;
     for operation in OPERATIONS {
         let session = fixture.log_in().await.session();
@@ -49,7 +49,7 @@ async fn panic_is_a_500_and_its_connection_stays_usable() {
 #[tokio::test]
 async fn probing_continues_after_a_panic() {
     let script = HashMap::from([(Operation::Probe, Fault::Panics)]);
-    let fixture = AdapterFixture::with_script(script, &[("upstream.probe_interval", "20ms")]);
+    let fixture = Scenario::with_faults(script, &[("upstream.probe_interval", "20ms")]);
     fixture.is_probed().await;
     fixture
         .gateway

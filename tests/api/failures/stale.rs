@@ -5,19 +5,19 @@ use std::time::Duration;
 use iam_adapters::IamError;
 use iam_adapters::resilient::Operation;
 use serde_json::json;
+use test_support::scenario::{Fault, Scenario};
 
 use super::STALE;
-use super::faulty_adapter::{AdapterFixture, Fault};
 
 /// How many tokens were signed on stale cached data.
-async fn stale_tokens(fixture: &AdapterFixture) -> u64 {
+async fn stale_tokens(fixture: &Scenario) -> u64 {
     let label = "source=\"stale\"";
     fixture.gateway.metric("exchanges_total", label).await
 }
 
 #[tokio::test]
 async fn tokens_signed_on_stale_data_are_counted_and_reported_in_readiness_while_they_are_issued() {
-    let fixture = AdapterFixture::new(&[("stale_if_error", "5m")]);
+    let fixture = Scenario::new(&[("stale_if_error", "5m")]);
     let session = fixture.log_in().await.session();
     assert_eq!(fixture.exchange(&session).await.status, 200);
     fixture.clock.advance(STALE);
@@ -47,7 +47,7 @@ async fn tokens_signed_on_stale_data_are_counted_and_reported_in_readiness_while
         .wait_for_readiness("degraded", &codes[..2])
         .await;
     // A logout takes effect at once.
-    assert_eq!(fixture.gateway.log_out(&session).await.status, 200);
+    assert_eq!(fixture.log_out(&session).await.status, 200);
     fixture
         .exchange(&session)
         .await

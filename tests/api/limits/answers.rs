@@ -3,19 +3,19 @@
 use serde_json::json;
 use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
 
-use super::{ALICE, LimitFixture, RIGHT, is_stopped};
+use super::{ALICE, RIGHT, Scenario, is_stopped};
 
 #[tokio::test]
 async fn too_many_failed_logins_of_an_account_are_a_429_whether_or_not_it_exists() {
-    let fixture = LimitFixture::new(&[]);
+    let fixture = Scenario::new(&[]);
     let mut responses = Vec::new();
     for email in [ALICE, "unknown@example.test"] {
         for _ in 0..10 {
-            let answer = fixture.log_in(email, "wrong").await;
+            let answer = fixture.log_in_as(email, "wrong").await;
             answer.is_error(401, "invalid_grant");
         }
         // The right password does not bypass the limit, and is not checked.
-        let answer = fixture.log_in(email, RIGHT).await;
+        let answer = fixture.log_in_as(email, RIGHT).await;
         is_stopped(&answer, "30");
         responses.push(answer.text());
         assert_eq!(fixture.take_logins().len(), 10);
@@ -24,35 +24,35 @@ async fn too_many_failed_logins_of_an_account_are_a_429_whether_or_not_it_exists
     fixture
         .clock
         .advance(std::time::Duration::from_millis(29_001));
-    is_stopped(&fixture.log_in(ALICE, RIGHT).await, "1");
+    is_stopped(&fixture.log_in_as(ALICE, RIGHT).await, "1");
     fixture.clock.advance(std::time::Duration::from_secs(1));
-    assert_eq!(fixture.log_in(ALICE, RIGHT).await.status, 200);
+    assert_eq!(fixture.log_in_as(ALICE, RIGHT).await.status, 200);
 }
 
 #[tokio::test]
 async fn account_that_is_known_at_a_limited_address_logs_in() {
-    let fixture = LimitFixture::new(&[]);
-    assert_eq!(fixture.log_in(ALICE, RIGHT).await.status, 200);
+    let fixture = Scenario::new(&[]);
+    assert_eq!(fixture.log_in_as(ALICE, RIGHT).await.status, 200);
     for number in 0..100 {
         let answer = fixture
-            .log_in(&format!("user{number}@example.test"), "")
+            .log_in_as(&format!("user{number}@example.test"), "")
             .await;
         answer.is_error(401, "invalid_grant");
     }
-    is_stopped(&fixture.log_in("bob@example.test", "x").await, "9");
-    assert_eq!(fixture.log_in(ALICE, RIGHT).await.status, 200);
+    is_stopped(&fixture.log_in_as("bob@example.test", "x").await, "9");
+    assert_eq!(fixture.log_in_as(ALICE, RIGHT).await.status, 200);
 }
 
 #[tokio::test]
 async fn limited_address_is_refused_whatever_its_body() {
-    let fixture = LimitFixture::new(&[]);
+    let fixture = Scenario::new(&[]);
     for number in 0..100 {
         let answer = fixture
-            .log_in(&format!("user{number}@example.test"), "")
+            .log_in_as(&format!("user{number}@example.test"), "")
             .await;
         answer.is_error(401, "invalid_grant");
     }
-    is_stopped(&fixture.log_in(ALICE, RIGHT).await, "9");
+    is_stopped(&fixture.log_in_as(ALICE, RIGHT).await, "9");
     for body in ["[", "{\"email\":", "", &"[".repeat(16_000)] {
         is_stopped(&fixture.gateway.post(LOGIN, &[], body).await, "9");
     }
@@ -66,7 +66,7 @@ async fn limited_address_is_refused_whatever_its_body() {
 
 #[tokio::test]
 async fn invalid_login_request_does_not_count() {
-    let fixture = LimitFixture::new(&[]);
+    let fixture = Scenario::new(&[]);
     for _ in 0..150 {
         for body in [
             json!([]),
@@ -77,5 +77,5 @@ async fn invalid_login_request_does_not_count() {
             answer.is_error(400, "invalid_request");
         }
     }
-    assert_eq!(fixture.log_in(ALICE, RIGHT).await.status, 200);
+    assert_eq!(fixture.log_in_as(ALICE, RIGHT).await.status, 200);
 }

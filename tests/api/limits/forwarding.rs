@@ -2,34 +2,23 @@
 
 use std::time::Duration;
 
-use super::{ALICE, LimitFixture, is_stopped};
+use super::{ALICE, Scenario, is_stopped};
 
 /// Values of `X-Forwarded-For` of a trusted proxy, and the client address. If the value cannot be
 /// read, the address is that of the proxy.
-const FORMS: [(&[&str], &str); 16] = [
-    (&["203.0.113.9"], "203.0.113.9"),
+const FORMS: [(&[&str], &str); 5] = [
     (&["1.1.1.1, 203.0.113.9"], "203.0.113.9"),
-    (&["127.0.0.1, 203.0.113.9"], "203.0.113.9"),
     (&["1.1.1.1", "203.0.113.9"], "203.0.113.9"),
     (&["203.0.113.9, 10.0.0.1"], "203.0.113.9"),
-    (&["203.0.113.9:4711"], "203.0.113.9"),
-    (&["::ffff:203.0.113.9"], "203.0.113.9"),
-    (&["2001:db8::7"], "2001:db8::7"),
-    (&["[2001:db8::7]:4711"], "2001:db8::7"),
     (&[], "127.0.0.1"),
-    (&[""], "127.0.0.1"),
     (&["unknown"], "127.0.0.1"),
-    (&["203.0.113.9, unknown"], "127.0.0.1"),
-    (&["203.0.113.9,"], "127.0.0.1"),
-    (&["fe80::1%eth0"], "127.0.0.1"),
-    (&["for=203.0.113.9"], "127.0.0.1"),
 ];
 
 const WINDOW: Duration = Duration::from_secs(900);
 
 /// One refusal for each address, and ten for the network around it.
-fn fixture(trusted: &str) -> LimitFixture {
-    LimitFixture::new(&[
+fn fixture(trusted: &str) -> Scenario {
+    Scenario::new(&[
         ("http.trusted_proxies", trusted),
         ("login_limits.address_failures", "1"),
         ("login_limits.account_failures", "0"),

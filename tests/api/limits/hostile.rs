@@ -1,7 +1,7 @@
 //! Unusual email addresses and passwords: each is refused, and the IAM receives it unchanged or not
 //! at all.
 
-use super::LimitFixture;
+use super::Scenario;
 
 /// Text with a meaning for a directory, a database, a shell, a log or a terminal.
 const TEXTS: [&str; 44] = [
@@ -56,8 +56,8 @@ fn controls() -> impl Iterator<Item = char> {
     ('\0'..='\u{1f}').chain('\u{7f}'..='\u{9f}')
 }
 
-fn fixture() -> LimitFixture {
-    LimitFixture::new(&[
+fn fixture() -> Scenario {
+    Scenario::new(&[
         ("login_limits.account_failures", "0"),
         ("login_limits.address_failures", "0"),
     ])
@@ -81,7 +81,7 @@ async fn unusual_email_address_reaches_the_iam_unchanged_and_matches_no_account(
             if email.to_lowercase() == "alice@example.test" {
                 continue;
             }
-            let answer = fixture.log_in(&email, "alice-pass").await;
+            let answer = fixture.log_in_as(&email, "alice-pass").await;
             answer.is_error(401, "invalid_grant");
             let logins = fixture.take_logins();
             assert_eq!(logins.len(), 1, "{email:?}");
@@ -119,19 +119,19 @@ async fn invalid_email_address_is_a_400_without_a_call_to_the_iam() {
     emails.push(format!("{}@example.test", "a".repeat(309)));
     emails.push(format!("alice@{}", "é".repeat(158)));
     for email in emails {
-        let answer = fixture.log_in(&email, "alice-pass").await;
+        let answer = fixture.log_in_as(&email, "alice-pass").await;
         answer.is_error(400, "invalid_request");
         assert_eq!(fixture.take_logins(), [], "{email:?}");
     }
     let longest = format!("{}@example.test", "a".repeat(307));
     assert_eq!(longest.len(), 320);
     fixture
-        .log_in(&longest, "x")
+        .log_in_as(&longest, "x")
         .await
         .is_error(401, "invalid_grant");
     let huge = format!("{}@example.test", "a".repeat(64 * 1024));
     fixture
-        .log_in(&huge, "x")
+        .log_in_as(&huge, "x")
         .await
         .is_error(413, "invalid_request");
     assert_eq!(fixture.take_logins().len(), 1);
@@ -164,7 +164,7 @@ async fn every_password_reaches_the_iam_unchanged() {
     }
     assert!(passwords.len() >= 300, "{}", passwords.len());
     for password in passwords {
-        let answer = fixture.log_in("alice@example.test", &password).await;
+        let answer = fixture.log_in_as("alice@example.test", &password).await;
         answer.is_error(401, "invalid_grant");
         let logins = fixture.take_logins();
         assert_eq!(logins.len(), 1, "{password:?}");
@@ -176,11 +176,11 @@ async fn every_password_reaches_the_iam_unchanged() {
 async fn empty_or_too_long_password_does_not_reach_the_iam() {
     let fixture = fixture();
     fixture
-        .log_in("alice@example.test", "")
+        .log_in_as("alice@example.test", "")
         .await
         .is_error(401, "invalid_grant");
     for password in ["x".repeat(1_025), "😀".repeat(257)] {
-        let answer = fixture.log_in("alice@example.test", &password).await;
+        let answer = fixture.log_in_as("alice@example.test", &password).await;
         answer.is_error(400, "invalid_request");
     }
     assert_eq!(fixture.take_logins(), []);

@@ -2,39 +2,19 @@
 
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
-use test_support::contract::Contract;
+use test_support::client::Response;
+use test_support::endpoints::{LOGIN, RESET};
 use test_support::gateway::TestGateway;
-use test_support::wire::{Answer, Connection, post};
+use test_support::wire::{Connection, post};
 
-use super::{ALICE, LimitFixture, RIGHT, is_stopped};
+use super::{ALICE, RIGHT, Scenario, is_stopped};
 
-const RESET: &str = "/admin/v1/login-limits/reset";
 const TOKEN: &str = "operators-token-of-some-length";
 
-/// Posts to the management listener, and checks the response with `openapi.yaml`.
-fn reset(gateway: &TestGateway, headers: &[(&str, &str)], body: &Value) -> Answer {
+async fn reset(fixture: &Scenario, body: &Value) -> Response {
     let body = body.to_string();
-    let lines = headers
-        .iter()
-        .map(|(name, value)| [name, ": ", value, "\r\n"].concat());
-    let headers = lines.collect::<Vec<_>>().concat();
-    let length = body.len();
-    let answer = Connection::to(gateway.addresses().management)
-        .send(format!(
-            "POST {RESET} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n\
-             Content-Length: {length}\r\n{headers}\r\n{body}"
-        ))
-        .answer();
-    let mut described = HeaderMap::new();
-    for (name, value) in &answer.headers {
-        let name = HeaderName::try_from(name).expect("a name");
-        described.append(name, HeaderValue::try_from(value).expect("a value"));
-    }
-    let body = answer.body.as_bytes();
-    Contract::get().check("POST", RESET, answer.status, &described, body);
-    answer
+    fixture.gateway.operate(RESET, Some(TOKEN), &body).await
 }
 
 fn bearer(token: &str) -> (&'static str, String) {
@@ -42,7 +22,7 @@ fn bearer(token: &str) -> (&'static str, String) {
 }
 
 /// Refused logins, one minute apart.
-async fn fail(fixture: &LimitFixture, headers: &[(&str, &str)], attempts: usize) {
+async fn fail(fixture: &Scenario, headers: &[(&str, &str)], attempts: usize) {
     for _ in 0..attempts {
         let answer = fixture.log_in_with(headers, ALICE, "wrong").await;
         answer.is_error(401, "invalid_grant");
@@ -52,32 +32,22 @@ async fn fail(fixture: &LimitFixture, headers: &[(&str, &str)], attempts: usize)
 
 #[tokio::test]
 async fn slow_rate_of_an_account_holds_for_the_right_password_until_an_operator_resets_it() {
-    let fixture = LimitFixture::new(&[("management.token", TOKEN)]);
+    let fixture = Scenario::new(&[("management.token", TOKEN)]);
     fail(&fixture, &[], 50).await;
     assert_eq!(fixture.take_logins().len(), 50);
-    is_stopped(&fixture.log_in(ALICE, RIGHT).await, "840");
+    is_stopped(&fixture.log_in_as(ALICE, RIGHT).await, "840");
     assert_eq!(fixture.take_logins(), []);
-    let (name, token) = bearer(TOKEN);
-    let authorized = [(name, token.as_str())];
-    let other = reset(
-        &fixture.gateway,
-        &authorized,
-        &json!({"email": "bob@example.test"}),
-    );
+    let other = reset(&fixture, &json!({"email": "bob@example.test"})).await;
     assert_eq!(other.status, 204);
-    is_stopped(&fixture.log_in(ALICE, RIGHT).await, "840");
-    let answer = reset(
-        &fixture.gateway,
-        &authorized,
-        &json!({"email": "Alice@example.test"}),
-    );
-    assert_eq!((answer.status, answer.body.as_str()), (204, ""));
-    assert_eq!(fixture.log_in(ALICE, RIGHT).await.status, 200);
+    is_stopped(&fixture.log_in_as(ALICE, RIGHT).await, "840");
+    let answer = reset(&fixture, &json!({"email": "Alice@example.test"})).await;
+    assert_eq!((answer.status, &*answer.text()), (204, ""));
+    assert_eq!(fixture.log_in_as(ALICE, RIGHT).await.status, 200);
 }
 
 #[tokio::test]
 async fn slow_rate_of_a_known_network_is_reset_by_an_address_in_it() {
-    let fixture = LimitFixture::new(&[
+    let fixture = Scenario::new(&[
         ("management.token", TOKEN),
         ("http.trusted_proxies", "127.0.0.1"),
     ]);
@@ -85,8 +55,6 @@ async fn slow_rate_of_a_known_network_is_reset_by_an_address_in_it() {
     assert_eq!(fixture.log_in_with(&home, ALICE, RIGHT).await.status, 200);
     fail(&fixture, &home, 50).await;
     is_stopped(&fixture.log_in_with(&home, ALICE, RIGHT).await, "840");
-    let (name, token) = bearer(TOKEN);
-    let authorized = [(name, token.as_str())];
     for (body, seconds) in [
         (json!({"email": ALICE}), Some("840")),
         (
@@ -98,7 +66,7 @@ async fn slow_rate_of_a_known_network_is_reset_by_an_address_in_it() {
             None,
         ),
     ] {
-        assert_eq!(reset(&fixture.gateway, &authorized, &body).status, 204);
+        assert_eq!(reset(&fixture, &body).await.status, 204);
         let answer = fixture.log_in_with(&home, ALICE, RIGHT).await;
         match seconds {
             Some(seconds) => is_stopped(&answer, seconds),
@@ -109,8 +77,8 @@ async fn slow_rate_of_a_known_network_is_reset_by_an_address_in_it() {
 
 #[tokio::test]
 async fn operator_call_needs_the_configured_token() {
-    let body = json!({"email": ALICE});
-    let fixture = LimitFixture::new(&[("management.token", TOKEN)]);
+    let body = &json!({"email": ALICE}).to_string();
+    let fixture = Scenario::new(&[("management.token", TOKEN)]);
     let missing = "Bearer realm=\"management\"";
     let invalid = "Bearer realm=\"management\", error=\"invalid_token\"";
     let sent = |credentials: &str| ("Authorization", credentials.to_owned());
@@ -129,18 +97,14 @@ async fn operator_call_needs_the_configured_token() {
             .iter()
             .map(|(name, value)| (*name, value.as_str()))
             .collect();
-        let answer = reset(&fixture.gateway, &headers, &body);
-        assert_eq!(answer.status, 401, "{headers:?}");
-        assert_eq!(
-            answer.header("www-authenticate"),
-            Some(challenge),
-            "{headers:?}"
-        );
-        assert_eq!(answer.json()["error"], "invalid_token");
+        let answer = fixture.gateway.operate_with(RESET, &headers, body).await;
+        answer.is_error(401, "invalid_token");
+        assert_eq!(answer.header("www-authenticate"), challenge, "{headers:?}");
     }
     for scheme in ["bearer", "BEARER"] {
         let credentials = format!("{scheme} {TOKEN}");
-        let answer = reset(&fixture.gateway, &[("Authorization", &credentials)], &body);
+        let headers = [("Authorization", &*credentials)];
+        let answer = fixture.gateway.operate_with(RESET, &headers, body).await;
         assert_eq!(answer.status, 204, "{scheme}");
     }
     let public = fixture.gateway.addresses().public;
@@ -150,22 +114,19 @@ async fn operator_call_needs_the_configured_token() {
 
 #[tokio::test]
 async fn operator_call_is_forbidden_without_a_configured_token() {
-    let fixture = LimitFixture::new(&[]);
-    let (name, token) = bearer(TOKEN);
-    for headers in [&[][..], &[(name, token.as_str())]] {
-        let answer = reset(&fixture.gateway, headers, &json!({"email": ALICE}));
-        assert_eq!(answer.status, 403);
-        let body = answer.json();
-        assert_eq!(body["error"], "access_denied");
-        let description = body["error_description"].as_str().expect("text");
+    let fixture = Scenario::new(&[]);
+    let body = json!({"email": ALICE}).to_string();
+    for token in [None, Some(TOKEN)] {
+        let answer = fixture.gateway.operate(RESET, token, &body).await;
+        answer.is_error(403, "access_denied");
+        let description = answer.json()["error_description"].to_string();
         assert!(description.contains("management.token"), "{description}");
     }
 }
 
 #[tokio::test]
 async fn reset_without_an_email_address_is_invalid() {
-    let fixture = LimitFixture::new(&[("management.token", TOKEN)]);
-    let (name, token) = bearer(TOKEN);
+    let fixture = Scenario::new(&[("management.token", TOKEN)]);
     for (body, description) in [
         (json!([]), "The body is not a JSON object."),
         (json!({}), "The member `email` is missing."),
@@ -183,7 +144,7 @@ async fn reset_without_an_email_address_is_invalid() {
             "The member `client_address` must be a string.",
         ),
     ] {
-        let answer = reset(&fixture.gateway, &[(name, &token)], &body);
+        let answer = reset(&fixture, &body).await;
         assert_eq!(answer.status, 400, "{body}");
         assert_eq!(answer.json()["error_description"], description);
     }
@@ -196,7 +157,7 @@ async fn reset_applies_to_the_namespace_of_its_header() {
     let namespace = |name| [("Mock-Namespace", name)];
     let log_in = async |headers: &[(&str, &str)], password| {
         let body = json!({"email": ALICE, "password": password});
-        let answer = gateway.post(test_support::endpoints::LOGIN, headers, body.to_string());
+        let answer = gateway.post(LOGIN, headers, body.to_string());
         answer.await.status
     };
     for namespace in [namespace("one"), namespace("two")] {
@@ -206,10 +167,9 @@ async fn reset_applies_to_the_namespace_of_its_header() {
         assert_eq!(log_in(&namespace, RIGHT).await, 429);
     }
     let headers = [(name, token.as_str()), ("Mock-Namespace", "one")];
-    assert_eq!(
-        reset(&gateway, &headers, &json!({"email": ALICE})).status,
-        204
-    );
+    let body = json!({"email": ALICE}).to_string();
+    let answer = gateway.operate_with(RESET, &headers, &body).await;
+    assert_eq!(answer.status, 204);
     assert_eq!(log_in(&namespace("one"), RIGHT).await, 200);
     assert_eq!(log_in(&namespace("two"), RIGHT).await, 429);
 }

@@ -128,8 +128,13 @@ impl Client {
     pub async fn operate(&self, path: &str, token: Option<&str>, body: &str) -> Response {
         let bearer = token.map(|token| format!("Bearer {token}"));
         let bearer = bearer.as_deref().map(|bearer| ("authorization", bearer));
+        self.operate_with(path, bearer.as_slice(), body).await
+    }
+
+    /// Posts JSON to the management listener, with these headers.
+    pub async fn operate_with(&self, path: &str, headers: &[(&str, &str)], body: &str) -> Response {
         let json = (CONTENT_TYPE.as_str(), JSON);
-        let headers: Vec<_> = bearer.into_iter().chain([json]).collect();
+        let headers: Vec<_> = headers.iter().copied().chain([json]).collect();
         let body = body.as_bytes().to_vec();
         self.send(Method::POST, &self.management, path, &headers, body)
             .await

@@ -14,5 +14,7 @@ pub const JWKS: &str = "/.well-known/jwks.json";
 pub const METADATA: &str = "/.well-known/oauth-authorization-server";
 /// Revokes sessions, on the management listener.
 pub const REVOKE: &str = "/admin/v1/sessions/revoke";
+/// Resets the login limits of an account, on the management listener.
+pub const RESET: &str = "/admin/v1/login-limits/reset";
 /// Readiness, on the management listener.
 pub const READY: &str = "/health/ready";

@@ -36,6 +36,7 @@ pub mod mock_fixture;
 pub mod program;
 pub mod resilient;
 pub mod rng;
+pub mod scenario;
 pub mod scripted_iam;
 pub mod scripted_upstream;
 pub mod secrecy;

@@ -1,8 +1,10 @@
-//! The mock with operations that can be made to fail.
+//! A gateway in front of the mock with its demo users. Operations of the IAM fail as the test sets it, and logins
+//! that reach the IAM are recorded.
 
 use std::collections::HashMap;
 use std::future::pending;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use iam_adapters::clock::ManualClock;
@@ -12,19 +14,30 @@ use iam_adapters::{
     Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
 };
 use mock_iam::{Mock, MockSettings};
-use test_support::client::{Response, Session};
-use test_support::gateway::{TestGateway, manual_clock};
-use test_support::wrapper::{Wrapper, wrapped};
+use secrecy::ExposeSecret as _;
+use serde_json::json;
 use tokio::sync::watch;
 
-use super::STALE;
+use crate::client::{Response, Session};
+use crate::endpoints::LOGIN;
+use crate::gateway::TestGateway;
+use crate::wrapper::{Wrapper, wrapped};
 
-const EMAIL: &str = "alice@example.test";
-const PASSWORD: &str = "alice-pass";
+/// The email address of a demo user.
+pub const EMAIL: &str = "alice@example.test";
+/// The password of this user.
+pub const PASSWORD: &str = "alice-pass";
+/// A permission of this user.
 const READ: &str = "urn:shop:orders:order:read";
 
+/// The time of the clock at the start. A whole second, so that rounded times are predictable.
+const START: Duration = Duration::from_secs(1_800_000_000);
+
+/// Longer than the default freshness.
+pub const STALE: Duration = Duration::from_secs(60);
+
 /// The operations that a client's request can cause.
-pub(super) const OPERATIONS: [Operation; 3] = [
+pub const OPERATIONS: [Operation; 3] = [
     Operation::Login,
     Operation::Introspection,
     Operation::Logout,
@@ -32,23 +45,29 @@ pub(super) const OPERATIONS: [Operation; 3] = [
 
 /// How an operation fails.
 #[derive(Debug, Clone)]
-pub(super) enum Fault {
+pub enum Fault {
+    /// With this error.
     Error(IamError),
+    /// By a panic of the adapter.
     Panics,
     /// Does not fail. For the keys: the IAM sends no logout tokens.
     Never,
 }
 
+/// A login that reached the IAM: email address, password, client address.
+pub type ReachedLogin = (String, String, Option<String>);
+
 /// The mock with its demo users. A probe is never answered unless a fault is set for it, so that
 /// readiness shows the results of operations only.
 #[derive(Debug)]
-pub(super) struct Faulty {
+struct ScriptedMock {
     mock: Mock,
     script: Mutex<HashMap<Operation, Fault>>,
+    logins: Mutex<Vec<ReachedLogin>>,
     probes: watch::Sender<usize>,
 }
 
-impl Faulty {
+impl ScriptedMock {
     fn fault_of(&self, operation: Operation) -> Option<Fault> {
         let script = self.script.lock().expect("the script");
         script.get(&operation).cloned()
@@ -64,7 +83,7 @@ impl Faulty {
 }
 
 #[async_trait]
-impl Wrapper for Faulty {
+impl Wrapper for ScriptedMock {
     fn inner(&self) -> &dyn IamAdapter {
         &self.mock
     }
@@ -74,6 +93,11 @@ impl Wrapper for Faulty {
         credentials: &Credentials,
         client: &ClientContext,
     ) -> Result<Authenticated, IamError> {
+        self.logins.lock().expect("the logins").push((
+            credentials.email().to_owned(),
+            credentials.password().expose_secret().to_owned(),
+            client.address.map(|address| address.to_string()),
+        ));
         self.play(Operation::Login)?;
         self.mock.authenticate(credentials, client).await
     }
@@ -107,28 +131,30 @@ impl Wrapper for Faulty {
     }
 }
 
-/// A gateway in front of it.
-pub(super) struct AdapterFixture {
-    iam: Arc<Faulty>,
-    pub(super) clock: Arc<ManualClock>,
-    pub(super) gateway: TestGateway,
+/// The gateway, its IAM, and the clock of both.
+#[derive(Debug)]
+pub struct Scenario {
+    iam: Arc<ScriptedMock>,
+    /// Runs only when a test advances it.
+    pub clock: Arc<ManualClock>,
+    /// The gateway.
+    pub gateway: TestGateway,
 }
 
-impl AdapterFixture {
-    pub(super) fn new(overrides: &[(&str, &str)]) -> Self {
-        Self::with_script(HashMap::new(), overrides)
+impl Scenario {
+    /// With these settings.
+    pub fn new(overrides: &[(&str, &str)]) -> Self {
+        Self::with_faults(HashMap::new(), overrides)
     }
 
     /// With faults from the start.
-    pub(super) fn with_script(
-        script: HashMap<Operation, Fault>,
-        overrides: &[(&str, &str)],
-    ) -> Self {
-        let clock = manual_clock();
+    pub fn with_faults(script: HashMap<Operation, Fault>, overrides: &[(&str, &str)]) -> Self {
+        let clock = Arc::new(ManualClock::at(START));
         let mock = Mock::connect(&MockSettings::default(), Arc::<ManualClock>::clone(&clock));
-        let iam = Arc::new(Faulty {
+        let iam = Arc::new(ScriptedMock {
             mock: mock.expect("the demo users"),
             script: Mutex::new(script),
+            logins: Mutex::default(),
             probes: watch::Sender::default(),
         });
         let unanswered = [("upstream.probe_deadline", "60s")];
@@ -145,18 +171,23 @@ impl AdapterFixture {
     }
 
     /// From now on the operation fails in this way.
-    pub(super) fn fails(&self, operation: Operation, fault: Fault) {
+    pub fn fails(&self, operation: Operation, fault: Fault) {
         let mut script = self.iam.script.lock().expect("the script");
         script.insert(operation, fault);
     }
 
     /// From now on nothing fails.
-    pub(super) fn recovers(&self) {
+    pub fn recovers(&self) {
         self.iam.script.lock().expect("the script").clear();
     }
 
+    /// The logins that reached the IAM since the last call.
+    pub fn take_logins(&self) -> Vec<ReachedLogin> {
+        std::mem::take(&mut *self.iam.logins.lock().expect("the logins"))
+    }
+
     /// A logout token that ends all sessions of the user.
-    pub(super) fn logout_token(&self) -> String {
+    pub fn logout_token(&self) -> String {
         let directory = self.iam.mock.directory();
         let users = directory.users();
         let alice = users.iter().find(|user| user.email() == EMAIL);
@@ -166,27 +197,50 @@ impl AdapterFixture {
     }
 
     /// The number of sessions that are active at the IAM.
-    pub(super) fn active_sessions(&self) -> usize {
+    pub fn active_sessions(&self) -> usize {
         self.iam.mock.directory().active_session_count()
     }
 
     /// Waits until the IAM has been probed.
-    pub(super) async fn is_probed(&self) {
+    pub async fn is_probed(&self) {
         let mut probes = self.iam.probes.subscribe();
         let once = probes.wait_for(|count| *count > 0).await;
         once.expect("the IAM is there");
     }
 
-    pub(super) async fn log_in(&self) -> Response {
-        self.gateway.log_in(EMAIL, &PASSWORD.into()).await
+    /// Logs the demo user in.
+    pub async fn log_in(&self) -> Response {
+        self.log_in_as(EMAIL, PASSWORD).await
     }
 
-    pub(super) async fn exchange(&self, session: &Session) -> Response {
+    /// Logs in with these credentials.
+    pub async fn log_in_as(&self, email: &str, password: &str) -> Response {
+        self.log_in_with(&[], email, password).await
+    }
+
+    /// Logs in with these headers.
+    pub async fn log_in_with(
+        &self,
+        headers: &[(&str, &str)],
+        email: &str,
+        password: &str,
+    ) -> Response {
+        let body = json!({ "email": email, "password": password });
+        self.gateway.post(LOGIN, headers, body.to_string()).await
+    }
+
+    /// Exchanges a session of the demo user.
+    pub async fn exchange(&self, session: &Session) -> Response {
         self.gateway.exchange(session, READ).await
     }
 
+    /// Logs a session out.
+    pub async fn log_out(&self, session: &Session) -> Response {
+        self.gateway.log_out(session).await
+    }
+
     /// The response to the request that calls this operation, which fails in this way.
-    pub(super) async fn call_with_fault(&self, operation: Operation, fault: Fault) -> Response {
+    pub async fn call_with_fault(&self, operation: Operation, fault: Fault) -> Response {
         self.recovers();
         let session = self.log_in().await.session();
         self.clock.advance(STALE);
@@ -194,7 +248,7 @@ impl AdapterFixture {
         match operation {
             Operation::Login => self.log_in().await,
             Operation::Introspection => self.exchange(&session).await,
-            Operation::Logout => self.gateway.log_out(&session).await,
+            Operation::Logout => self.log_out(&session).await,
             Operation::Keys | Operation::Probe | Operation::Permissions => {
                 panic!("no request of a client causes this call")
             }
