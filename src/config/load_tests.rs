@@ -170,7 +170,13 @@ fn unknown_key_is_refused_by_name_in_the_file_and_in_the_environment() {
 fn variables_that_kubernetes_sets_for_a_service_of_this_name_are_ignored() {
     let variables = [
         ("AUTH_GATEWAY_SERVICE_HOST", "10.0.0.1"),
+        ("AUTH_GATEWAY_PORT", "tcp://10.0.0.1:80"),
         ("AUTH_GATEWAY_PORT_8080_TCP", "tcp://10.0.0.1:8080"),
+        ("AUTH_GATEWAY_PORT_8080_TCP_ADDR", "10.0.0.1"),
+        // Of services with the names `auth-gateway-http` and `auth-gateway-session`.
+        ("AUTH_GATEWAY_HTTP_SERVICE_HOST", "10.0.0.2"),
+        ("AUTH_GATEWAY_SESSION_PORT_80_TCP", "tcp://10.0.0.3:80"),
+        ("AUTH_GATEWAY_CHECK_EMAIL", "alice@example.test"),
         ("AUTH_GATEWAY_CONFIG", "gateway.toml"),
         ("PATH", "/bin"),
     ];

@@ -118,10 +118,7 @@ pub(crate) async fn each_has_its_reason(cases: &[MisconfigurationCase], user: &A
         }
         let ready = gateway.client.ready().await.json();
         assert_eq!(ready["reasons"][0]["code"], *code, "{ready}");
-        gateway.program.signal("TERM");
-        let ended = gateway.program.wait();
-        assert_eq!(ended.code, Some(0), "{ended:?}");
-        let log = ended.log();
+        let log = gateway.program.stop().log();
         let output: Vec<_> = log.iter().filter(|line| has_error(line, words)).collect();
         let of_route = |route: &str| output.iter().any(|line| line["route"] == route);
         assert!(of_route("login"), "{code}: {log:#?}");
@@ -183,8 +180,7 @@ async fn misconfigured_replica_never_reports_an_active_session_as_invalid() {
         assert_eq!(ready["reasons"][0]["code"], code, "{ready}");
         let answer = replica.client.log_out(&session).await;
         answer.is_error(500, "server_error");
-        replica.program.signal("TERM");
-        let log = replica.program.wait().log();
+        let log = replica.program.stop().log();
         let words = match code {
             "foreign_client" => "session of another client",
             "client_secret" => "wrong client secret",

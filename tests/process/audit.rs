@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
+use test_support::endpoints::{LOGIN, LOGOUT, RESET, TOKEN};
 use test_support::keys::TestKeys;
 use test_support::program::{Ended, Program};
 use test_support::wait::until_ok_blocking;
@@ -83,10 +83,7 @@ impl Gateway {
     }
 
     fn reset_login_limits(&self) -> Answer {
-        let reset = post(
-            "/admin/v1/login-limits/reset",
-            r#"{"email":"alice@example.test"}"#,
-        );
+        let reset = post(RESET, r#"{"email":"alice@example.test"}"#);
         let bearer = format!("\r\nAuthorization: Bearer {TOKEN_OF_OPERATORS}\r\n");
         let reset = reset.replacen("\r\n", &bearer, 1);
         Connection::to(self.management).send(reset).answer()
@@ -103,10 +100,7 @@ impl Gateway {
     }
 
     fn stop(self) -> Ended {
-        self.program.signal("TERM");
-        let ended = self.program.wait();
-        assert_eq!(ended.code, Some(0), "{ended:?}");
-        ended
+        self.program.stop()
     }
 }
 
@@ -207,8 +201,7 @@ fn full_disk_delays_no_operation_and_is_visible() {
     assert_eq!(line["level"], "ERROR");
     assert_eq!(gateway.metric("auth_gateway_audit_unwritable"), "1");
     assert_eq!(gateway.post(LOGOUT, &pair(&session)).status, 200);
-    let ended = gateway.stop();
-    let log = ended.log();
+    let log = gateway.stop().log();
     let lost: u64 = log
         .iter()
         .filter(|line| line["message"] == "lines of the audit log are lost")
@@ -375,8 +368,7 @@ fn lines_on_standard_output_are_between_those_of_the_ordinary_log() {
     for _ in 0..20 {
         assert_eq!(gateway.log_in().status, 200);
     }
-    let ended = gateway.stop();
-    let log = ended.log();
+    let log = gateway.stop().log();
     let (audit, ordinary): (Vec<_>, Vec<_>) =
         log.iter().partition(|line| line.get("schema").is_some());
     let count = |lines: &[&Value], member: &str| {

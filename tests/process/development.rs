@@ -76,9 +76,7 @@ fn logs_are_json_on_standard_output_without_a_terminal_and_exclude_the_start_scr
     let (public, _) = program.addresses();
     let answer = Connection::to(public).send(post(LOGIN, ALICE)).answer();
     assert_eq!(answer.status, 200);
-    program.signal("TERM");
-    let ended = program.wait();
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let ended = program.stop();
     let log = ended.log();
     for line in &log {
         for member in ["timestamp", "level", "target"] {
@@ -95,8 +93,7 @@ fn logs_are_json_on_standard_output_without_a_terminal_and_exclude_the_start_scr
 fn human_log_format_without_a_terminal_contains_no_escape_codes() {
     let mut program = GATEWAY.serve(&[("log.format", "human")]);
     program.wait_for_stderr(LAST);
-    program.signal("TERM");
-    let ended = program.wait();
+    let ended = program.stop();
     assert!(ended.out.contains(" INFO "), "{}", ended.out);
     assert!(
         ended.out.contains("listening http.address=127.0.0.1:"),

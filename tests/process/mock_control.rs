@@ -109,9 +109,7 @@ fn no_password_is_in_an_answer_in_the_journal_or_in_the_log_at_the_finest_level(
     }
     call(get("/metrics"), 200);
 
-    program.signal("TERM");
-    let ended = program.wait();
-    assert_eq!(ended.code, Some(0));
+    let ended = program.stop();
     let written = ended.everything();
     for password in PASSWORDS {
         let canary = Canary::new("a password", password);

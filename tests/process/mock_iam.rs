@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use test_support::canary::Canary;
 use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
-use test_support::program::{Ended, Program};
+use test_support::program::Program;
 use test_support::wire::{ALICE, Connection, bare, get, post};
 
 use crate::GATEWAY;
@@ -80,13 +80,6 @@ fn users(folder: &Path) -> String {
     file.to_str().expect("text").to_owned()
 }
 
-fn ended(program: Program) -> Ended {
-    program.signal("TERM");
-    let ended = program.wait();
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    ended
-}
-
 fn log_in(gateway: SocketAddr) -> Value {
     let credentials = json!({"email": "alice@example.test", "password": PASSWORD});
     let answer = Connection::to(gateway)
@@ -152,7 +145,7 @@ fn the_gateway_and_the_mock_run_with_one_configuration_and_write_no_secret() {
     assert_eq!(journal["count"], 2, "{journal}");
     assert_eq!(journal["entries"][0]["client_address"], "127.0.0.1");
 
-    let (iam, gateway) = (ended(iam), ended(program));
+    let (iam, gateway) = (iam.stop(), program.stop());
     let canaries = [("the client secret", SECRET), ("the password", PASSWORD)];
     for (what, secret) in canaries {
         let canary = Canary::new(what, secret);
@@ -190,8 +183,7 @@ fn without_a_receiver_no_logout_token_is_sent() {
         .send(bare("DELETE", "/mock/v1/sessions?notify=true"))
         .answer();
     assert_eq!(ending.json(), json!({"ended": 1, "notified": 0}));
-    iam.signal("TERM");
-    assert_eq!(iam.wait().code, Some(0));
+    iam.stop();
 }
 
 #[test]
@@ -242,8 +234,7 @@ fn the_mock_stops_at_once_during_a_hanging_request() {
         list.json()["faults"][0]["applied"] == 1
     };
     while !faults() {}
-    iam.signal("TERM");
-    assert_eq!(iam.wait().code, Some(0));
+    iam.stop();
     waiting.closed();
 }
 

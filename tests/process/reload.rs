@@ -115,8 +115,7 @@ fn broken_file_and_its_repair_are_reported_once_each() {
         fs::remove_file(&path).expect("removed");
         fixture.has_a_reason("keys_unreadable", false);
     }
-    fixture.program.signal("TERM");
-    let log = fixture.program.wait().log();
+    let log = fixture.program.stop().log();
     let about = |level: &str| {
         let of_keys = log.iter().filter(|line| line["code"] == "keys_unreadable");
         of_keys.filter(|line| line["level"] == level).count()

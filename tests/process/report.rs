@@ -243,45 +243,6 @@ fn misspelt_variable_is_refused_with_the_nearest_key() {
 }
 
 #[test]
-fn service_variables_of_kubernetes_are_ignored() {
-    let ended = GATEWAY.run(
-        &["check"],
-        &[
-            ("AUTH_GATEWAY_SERVICE_HOST", "10.0.0.1"),
-            ("AUTH_GATEWAY_SERVICE_PORT_HTTP", "80"),
-            ("AUTH_GATEWAY_PORT", "tcp://10.0.0.1:80"),
-            ("AUTH_GATEWAY_PORT_8080_TCP_ADDR", "10.0.0.1"),
-            // Of services with the names `auth-gateway-http` and `auth-gateway-session`.
-            ("AUTH_GATEWAY_HTTP_SERVICE_HOST", "10.0.0.2"),
-            ("AUTH_GATEWAY_SESSION_PORT_80_TCP", "tcp://10.0.0.3:80"),
-            ("AUTH_GATEWAY_CHECK_EMAIL", "alice@example.test"),
-        ],
-    );
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-}
-
-#[test]
-fn unknown_key_of_the_file_is_refused_with_the_nearest_key() {
-    let files = Files::new();
-    for (text, key, nearest) in [
-        ("[http]\nlistn = 'canary'", "http.listn", "http.listen"),
-        ("[htp]\nlisten = 'canary'", "htp", "http"),
-        ("listen = 'canary'", "listen", "http.listen"),
-        (
-            "[iam.keyclock]\nurl = 'canary'",
-            "iam.keyclock",
-            "iam.keycloak",
-        ),
-    ] {
-        files.write("gateway.toml", text, 0o600);
-        names(
-            &files.check(&[]),
-            &[format!("{key}: no such setting; the nearest is {nearest};")],
-        );
-    }
-}
-
-#[test]
 fn unknown_key_of_a_users_file_is_named_unless_it_may_be_a_password() {
     let files = Files::new();
     let there_are = "there are email, password, permissions, state, subject";

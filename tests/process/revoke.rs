@@ -104,8 +104,7 @@ async fn one_session_those_of_a_subject_and_all_are_revoked_and_in_the_audit_log
     let expected = format!("revoked all sessions that began until {}", bob.verified_at);
     assert!(out.starts_with(&expected), "{out}");
 
-    gateway.program.signal("TERM");
-    let ended = gateway.program.wait();
+    let ended = gateway.program.stop();
     let text = fs::read_to_string(&file).expect("the audit log");
     let lines = text
         .lines()

@@ -173,8 +173,7 @@ async fn unfinished_request_is_aborted_at_the_deadline_and_the_exit_code_is_zero
     let mut under_way = Connection::to(public);
     under_way.send(post(LOGIN, ALICE));
     keycloak.received(GRANT, 1).await;
-    program.signal("TERM");
-    assert_eq!(program.wait().code, Some(0));
+    program.stop();
     under_way.closed();
 }
 
@@ -196,9 +195,7 @@ async fn failed_logout_is_repeated_before_the_gateway_stops() {
         let logout = post(LOGOUT, &pair.to_string());
         assert_eq!(connection.send(logout).answer().status, 500);
         keycloak.on(END, Answer::empty(status));
-        program.signal("TERM");
-        let ended = program.wait();
-        assert_eq!(ended.code, Some(0));
+        let ended = program.stop();
         assert!(keycloak.requests_to(END).len() >= 2);
         let log = ended.log();
         let is_lost = log.iter().any(|line| line["message"] == LOST);

@@ -151,10 +151,7 @@ fn renewed_certificate_is_served_and_an_unusable_one_is_not() {
     assert_eq!(after.send(post(LOGIN, ALICE)).answer().status, 200);
     assert_eq!(expiry(), ends_2091.unix_timestamp());
     assert_eq!(open.send(post(LOGIN, ALICE)).answer().status, 200);
-    program.signal("TERM");
-    let ended = program.wait();
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    let log = ended.log();
+    let log = program.stop().log();
     let alarms = log.iter().filter(|line| line["code"] == "files_unreadable");
     assert_eq!(
         alarms.count(),
@@ -278,9 +275,7 @@ fn at_trace_level_tls_writes_no_secret() {
     assert_eq!(connection.send(post(LOGIN, &login)).answer().status, 401);
     let session = connection.send(post(LOGIN, ALICE)).answer().json();
     let session_token = session["session_token"].as_str().expect("a token");
-    program.signal("TERM");
-    let ended = program.wait();
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let ended = program.stop();
     let targets = ended
         .log()
         .into_iter()

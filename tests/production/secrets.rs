@@ -164,8 +164,7 @@ async fn gateway_at_trace_level_writes_no_client_secret_and_no_password() {
         let answer = Connection::to(management).send(get(path)).answer();
         assert!(!answer.body.contains("canary"), "{path}");
     }
-    program.signal("TERM");
-    let ended = program.wait();
+    let ended = program.stop();
     assert!(ended.out.contains(r#""level":"TRACE""#));
     nothing_leaked(&ended);
 }

@@ -198,6 +198,15 @@ impl Program {
         assert!(sent.expect("a shell").success());
     }
 
+    /// Stops it by SIGTERM, after which its exit code has to be 0.
+    #[track_caller]
+    pub fn stop(self) -> Ended {
+        self.signal("TERM");
+        let ended = self.wait();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        ended
+    }
+
     /// Waits until it exits.
     pub fn wait(mut self) -> Ended {
         let (out, err) = (self.out.take(), self.err.take());
