@@ -2,10 +2,9 @@
 
 use serde_json::json;
 use test_support::client::Response;
-use test_support::endpoints::LOGIN;
+use test_support::endpoints::{LOGIN, RESET};
 use test_support::gateway::TestGateway;
 use test_support::wait::until;
-use test_support::wire::Connection;
 
 use crate::fixture::{EMAIL, PASSWORD, ReplicaFixture, have_sealing_keys};
 use crate::server::{Admin, PREFIX};
@@ -82,48 +81,6 @@ pub(crate) async fn exchanged(replicas: &[TestGateway], total: u64) {
     .await;
 }
 
-/// Guesses at each replica in turn. Returns how many reached the IAM.
-async fn guess_in_turn(replicas: &[TestGateway], attempts: usize) -> u64 {
-    let mut reached = 0;
-    for number in 0..attempts {
-        let replica = &replicas[number % replicas.len()];
-        reached += u64::from(guess(replica, UNKNOWN_USER, OTHER).await);
-        exchanged(replicas, reached).await;
-    }
-    reached
-}
-
-#[tokio::test]
-async fn guesses_over_three_replicas_reach_the_iam_as_often_as_over_one() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
-    assert_eq!(guess_in_turn(&replicas::<3>(&fixture).await, 30).await, 10);
-    // The control: without Redis.
-    let alone = [(); 3].map(|()| fixture.lone_gateway(&SETTINGS));
-    let mut reached = 0;
-    for number in 0..36 {
-        reached += usize::from(guess(&alone[number % 3], UNKNOWN_USER, OTHER).await);
-    }
-    assert_eq!(reached, 30);
-}
-
-#[tokio::test]
-async fn concurrent_guesses_exceed_the_limit_by_those_in_flight_only() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
-    let gateways = replicas::<3>(&fixture).await;
-    let mut reached = 0;
-    for _ in 0..20 {
-        let round = gateways.iter().map(|each| guess(each, UNKNOWN_USER, OTHER));
-        let round = futures_util::future::join_all(round).await;
-        reached += round.into_iter().map(u64::from).sum::<u64>();
-        exchanged(&gateways, reached).await;
-    }
-    assert!((10..=12).contains(&reached), "{reached}");
-}
-
 #[tokio::test]
 async fn counts_and_known_networks_survive_a_restart_of_all_replicas() {
     let Some(fixture) = ReplicaFixture::new() else {
@@ -159,14 +116,7 @@ async fn reset_by_an_operator_takes_effect_at_every_replica() {
     })
     .await;
     let body = json!({ "email": UNKNOWN_USER }).to_string();
-    let length = body.len();
-    let answer = Connection::to(gateways[1].addresses().management)
-        .send(format!(
-            "POST /admin/v1/login-limits/reset HTTP/1.1\r\nHost: gateway\r\n\
-             Content-Type: application/json\r\nAuthorization: Bearer {TOKEN}\r\n\
-             Content-Length: {length}\r\n\r\n{body}"
-        ))
-        .answer();
+    let answer = gateways[1].operate(RESET, Some(TOKEN), &body).await;
     assert_eq!(answer.status, 204);
     until("the reset", async || {
         guess(&gateways[0], UNKNOWN_USER, OTHER).await

@@ -48,8 +48,7 @@ async fn processes_share_revocations_and_stop_on_sigterm() {
         .await;
     }
     for process in processes {
-        process.signal("TERM");
-        let ended = process.wait();
+        let ended = process.stop();
         assert_eq!(ended.code, Some(0), "{}", ended.everything());
         for secret in [PASSWORD, &session.session_id, &session.session_token] {
             assert!(!ended.everything().contains(secret));
