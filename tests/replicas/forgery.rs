@@ -97,30 +97,6 @@ async fn invalid_entry_is_ignored_and_counted() {
     assert_eq!(late.metric("revocations_received_total", "").await, 1);
 }
 
-/// As large as what another program once stored: 40 MB.
-#[tokio::test]
-async fn large_entry_does_not_prevent_reading_the_others() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
-    let [early] = fixture.replicas().await;
-    let mut admin = fixture.redis.admin();
-    let big = vec![b'x'; 40_000_000];
-    let mut ended = Vec::new();
-    for _ in 0..3 {
-        admin.append(&big);
-        let session = log_in(&early).await;
-        log_out(&early, &session).await;
-        has_sent_all(&early).await;
-        ended.push(session);
-    }
-    let [late] = fixture.replicas().await;
-    has_received(&late, 3).await;
-    for session in &ended {
-        assert!(!serves(&late, session).await);
-    }
-}
-
 /// Ids only grow, so the entries of a new stream have lower ids than one from the future.
 #[tokio::test]
 async fn revocation_in_a_stream_that_was_replaced_reaches_the_replicas_that_run() {

@@ -3,13 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use auth_gateway_core::keys::{self, KeyPurpose};
 use jiff::Timestamp;
 use test_support::gateway::TestGateway;
 use test_support::keys::TestKeys;
 use test_support::wait::until;
 
-use crate::fixture::{ReplicaFixture, have_sealing_keys, log_in, serves};
+use crate::fixture::{ReplicaFixture, log_in, serves};
 use crate::server::Admin;
 
 /// Where the replicas state which keys they use.
@@ -91,43 +90,6 @@ async fn difference_ends_with_the_replica_that_had_other_keys() {
     one.wait_for_readiness("degraded", &DIFFER).await;
     drop(other);
     one.wait_for_readiness("ready", &[]).await;
-}
-
-#[tokio::test]
-async fn new_sealing_key_is_no_difference_until_one_replica_uses_it_and_another_lacks_it() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
-    let replicas = fixture.replicas().await;
-    let folder = fixture.keys.folder("sealing");
-    let late_folder = tempfile::tempdir().expect("a folder");
-    copy_keys(&folder, late_folder.path());
-    let ahead = std::time::Duration::from_secs(3_600);
-    let key = keys::generate(KeyPurpose::Sealing, Timestamp::now() + ahead).expect("a key");
-    keys::write_new(&folder, &key).expect("a key file");
-    have_sealing_keys(&replicas, 2).await;
-    let [early] = replicas;
-    // Ready after it has compared its keys.
-    let late = gateway_with(&fixture, late_folder.path());
-    fixture.synchronized(&late).await;
-    early.wait_for_readiness("ready", &[]).await;
-    let mut admin = fixture.redis.admin();
-    let before = statements(&mut admin);
-    assert!(before.contains("used sealing"), "{before}");
-    assert!(!before.contains("missing"), "{before}");
-    assert!(!before.contains(key.kid()), "{before}");
-    fixture.clock.advance(2 * ahead);
-    for gateway in [&early, &late] {
-        gateway
-            .wait_for_readiness("degraded", &["clock_wrong", "keys_differ"])
-            .await;
-    }
-    copy_keys(&folder, late_folder.path());
-    for gateway in [&early, &late] {
-        gateway
-            .wait_for_readiness("degraded", &["clock_wrong"])
-            .await;
-    }
 }
 
 /// Replicas with different keys have none in common that could authenticate the statements.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use test_support::client::Response;
-use test_support::endpoints::{LOGIN, RESET};
+use test_support::endpoints::LOGIN;
 use test_support::gateway::TestGateway;
 use test_support::wait::until;
 
@@ -78,49 +78,6 @@ pub(crate) async fn exchanged(replicas: &[TestGateway], total: u64) {
             all
         },
     )
-    .await;
-}
-
-#[tokio::test]
-async fn counts_and_known_networks_survive_a_restart_of_all_replicas() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
-    let before = replicas::<2>(&fixture).await;
-    assert_eq!(log_in(&before[0], EMAIL, PASSWORD, HOME).await.status, 200);
-    for number in 0..10 {
-        assert!(guess(&before[0], EMAIL, OTHER).await, "{number}");
-    }
-    until("all events to be sent", async || {
-        events(&before[0], "sent").await == 11
-    })
-    .await;
-    drop(before);
-    let [after] = replicas(&fixture).await;
-    assert_eq!(events(&after, "received").await, 11);
-    assert!(!guess(&after, EMAIL, OTHER).await);
-    assert_eq!(log_in(&after, EMAIL, PASSWORD, HOME).await.status, 200);
-}
-
-#[tokio::test]
-async fn reset_by_an_operator_takes_effect_at_every_replica() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
-    let gateways = replicas::<2>(&fixture).await;
-    for _ in 0..10 {
-        assert!(guess(&gateways[0], UNKNOWN_USER, OTHER).await);
-    }
-    until("the limit", async || {
-        !guess(&gateways[1], UNKNOWN_USER, OTHER).await
-    })
-    .await;
-    let body = json!({ "email": UNKNOWN_USER }).to_string();
-    let answer = gateways[1].operate(RESET, Some(TOKEN), &body).await;
-    assert_eq!(answer.status, 204);
-    until("the reset", async || {
-        guess(&gateways[0], UNKNOWN_USER, OTHER).await
-    })
     .await;
 }
 

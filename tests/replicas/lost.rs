@@ -9,7 +9,7 @@ use test_support::wait::until;
 
 use crate::fixture::{ReplicaFixture, log_in, log_out, refuses, serves};
 use crate::metrics::{has_received, has_sent_all};
-use crate::server::{STREAM, Server};
+use crate::server::Server;
 
 #[tokio::test]
 async fn revocations_that_redis_lost_are_added_again_by_the_replicas() {
@@ -33,32 +33,6 @@ async fn revocations_that_redis_lost_are_added_again_by_the_replicas() {
     // The IAM has not received the logout.
     let [late] = fixture.replicas().await;
     assert!(!serves(&late, &session).await);
-}
-
-#[tokio::test]
-async fn restored_snapshot_loses_no_revocation() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
-    let [one] = fixture.replicas().await;
-    let [early, late] = [log_in(&one).await, log_in(&one).await];
-    fixture.break_logouts();
-    assert_eq!(one.log_out(&early).await.status, 500);
-    has_sent_all(&one).await;
-    let mut admin = fixture.redis.admin();
-    let snapshot = admin.run(&format!("DUMP {STREAM}"));
-    assert_eq!(one.log_out(&late).await.status, 500);
-    has_sent_all(&one).await;
-    assert_eq!(admin.revocations().len(), 2);
-    admin.restore(STREAM, &snapshot);
-    assert_eq!(admin.revocations().len(), 1);
-    admin.disconnect_all();
-    until("both to be there again", async || {
-        admin.revocations().len() == 2
-    })
-    .await;
-    let [new] = fixture.replicas().await;
-    assert!(!serves(&new, &early).await && !serves(&new, &late).await);
 }
 
 /// Its clock decides neither what the others read nor what Redis keeps.

@@ -127,25 +127,3 @@ async fn revocation_that_redis_refuses_is_pending() {
     has_sent_all(&one).await;
     assert_eq!(revoke(&one, &json!({ "all": true })).await, "delivered");
 }
-
-#[tokio::test]
-async fn revocation_without_redis_is_pending_and_sent_when_redis_is_back() {
-    let Some(mut fixture) = ReplicaFixture::new() else {
-        return;
-    };
-    let [one, other] = [replica(&fixture).await, replica(&fixture).await];
-    let session = fixture.known_session(&[&one, &other]).await;
-    fixture.redis.kill();
-    for gateway in [&one, &other] {
-        gateway
-            .wait_for_readiness("degraded", &["revocations_unreachable"])
-            .await;
-    }
-    assert_eq!(revoke(&one, &json!({ "all": true })).await, "pending");
-    assert!(!serves(&one, &session).await);
-    // The control: the other replica was not informed.
-    assert!(serves(&other, &session).await);
-    fixture.redis.start_again();
-    refuses(&other, &session).await;
-    has_sent_all(&one).await;
-}

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-use crate::fixture::{ReplicaFixture, log_in, log_out, refuses, serves};
+use crate::fixture::{ReplicaFixture, log_in, serves};
 use crate::server::{Admin, PREFIX};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -85,24 +85,6 @@ async fn first_exchange_after_a_login_at_another_replica_does_not_call_the_iam()
         assert_eq!(introspections(replica).await, late);
     }
     assert_eq!(introspections(&one).await, 0);
-}
-
-#[tokio::test]
-async fn entry_of_a_session_that_was_logged_out_gives_no_token_at_any_replica() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
-    let [one, other] = fixture.sharing().await;
-    let mut admin = fixture.redis.admin();
-    let (session, key) = stored_session(&one, &mut admin).await;
-    log_out(&one, &session).await;
-    refuses(&other, &session).await;
-    let [late] = fixture.sharing().await;
-    for replica in [&one, &other, &late] {
-        assert!(!serves(replica, &session).await);
-        assert_eq!(introspections(replica).await, 0);
-    }
-    assert_eq!(entries(&mut admin), [key], "the control");
 }
 
 #[tokio::test]

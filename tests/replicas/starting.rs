@@ -54,14 +54,3 @@ async fn replica_that_never_finds_redis_serves_degraded_after_the_deadline() {
     assert!(!serves(&late, &ended).await);
     assert!(serves(&late, &failed).await);
 }
-
-#[tokio::test]
-async fn replica_without_redis_in_its_settings_is_ready_at_once() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
-    let alone = fixture.lone_gateway(&[]);
-    alone.wait_for_readiness("ready", &[]).await;
-    let session = log_in(&alone).await;
-    assert!(serves(&alone, &session).await);
-}
