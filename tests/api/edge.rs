@@ -73,7 +73,7 @@ fn in_form(answer: &Answer) {
 
 /// Panics unless this is that error, as `openapi.yaml` describes it.
 #[track_caller]
-fn refused(path: &str, answer: &Answer, status: u16, code: &str) {
+pub(crate) fn refused(path: &str, answer: &Answer, status: u16, code: &str) {
     check_contract("POST", path, answer);
     assert_eq!(
         (answer.status, &answer.json()["error"]),

@@ -1,7 +1,5 @@
 //! Every kind of token in every place that expects another kind.
 
-mod bad_sessions;
-
 use std::collections::BTreeMap;
 
 use base64::Engine as _;

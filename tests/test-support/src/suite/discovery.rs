@@ -6,7 +6,6 @@ use serde_json::json;
 
 use super::verifier::Verifier;
 use super::{IamFixture, READ, session_of};
-use crate::client::names;
 use crate::endpoints::{JWKS, METADATA, TOKEN};
 use crate::gateway::PUBLIC_URL;
 use crate::keys::TestKeys;
@@ -23,21 +22,6 @@ pub async fn token_can_be_verified_from_discovery(fixture: &IamFixture) {
     }
 }
 
-pub async fn altered_token_is_not_verified(fixture: &IamFixture) {
-    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
-    let verifier = Verifier::discover(&gateway).await;
-    let session = session_of(&gateway, &user).await;
-    let less = gateway.exchange(&session, "").await.token().access_token;
-    let more = gateway.exchange(&session, READ).await.token().access_token;
-    let part = |token: &str, at| token.split('.').nth(at).expect("three parts").to_owned();
-    let swapped = [part(&less, 0), part(&more, 1), part(&less, 2)].join(".");
-    let stripped = [part(&more, 0), part(&more, 1), String::new()].join(".");
-    for altered in [swapped, stripped] {
-        assert!(verifier.try_claims(&altered).is_err());
-    }
-    verifier.claims(&more);
-}
-
 pub async fn metadata_lists_the_endpoints(fixture: &IamFixture) {
     let gateway = fixture.gateway();
     let answer = gateway.get(METADATA, &[]).await;
@@ -52,22 +36,6 @@ pub async fn metadata_lists_the_endpoints(fixture: &IamFixture) {
             "token_endpoint_auth_methods_supported": ["none"],
         })
     );
-}
-
-pub async fn published_keys_contain_no_private_member(fixture: &IamFixture) {
-    for algorithm in Algorithm::ALL {
-        let gateway = fixture.replica(&TestKeys::with_algorithm(algorithm));
-        let published = gateway.get(JWKS, &[]).await.json();
-        let keys = published["keys"].as_array().expect("a list of keys");
-        assert_eq!(keys.len(), 1);
-        let public: &[_] = match algorithm {
-            Algorithm::Es256 => &["alg", "crv", "kid", "kty", "use", "x", "y"],
-            Algorithm::EdDsa => &["alg", "crv", "kid", "kty", "use", "x"],
-            Algorithm::Rs256 => &["alg", "e", "kid", "kty", "n", "use"],
-        };
-        assert_eq!(names(&keys[0]), public);
-        assert_eq!(keys[0]["alg"], json!(algorithm.name()));
-    }
 }
 
 pub async fn published_documents_can_be_cached(fixture: &IamFixture) {

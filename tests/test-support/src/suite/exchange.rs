@@ -1,11 +1,9 @@
 //! `POST token`.
 
-use std::collections::HashSet;
-
 use serde_json::{Value, json};
 
 use super::verifier::Verifier;
-use super::{IamFixture, READ, WRITE, session_of};
+use super::{IamFixture, READ, session_of};
 use crate::gateway::PUBLIC_URL;
 
 pub async fn exchange_returns_a_token_and_nothing_else(fixture: &IamFixture) {
@@ -24,19 +22,6 @@ pub async fn exchange_returns_a_token_and_nothing_else(fixture: &IamFixture) {
     assert_eq!(body["scope"], json!(READ));
     assert!(body["expires_in"].is_u64(), "{}", body["expires_in"]);
     assert_eq!(body["token_type"], json!("bearer"));
-}
-
-pub async fn session_can_be_exchanged_repeatedly(fixture: &IamFixture) {
-    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ, WRITE]).await);
-    let verifier = Verifier::discover(&gateway).await;
-    let session = session_of(&gateway, &user).await;
-    let mut ids = HashSet::new();
-    for scope in [READ, WRITE, READ, ""] {
-        let token = gateway.exchange(&session, scope).await.token();
-        assert_eq!(token.scope, scope);
-        let claims = verifier.claims(&token.access_token);
-        assert!(ids.insert(claims["jti"].to_string()), "{claims}");
-    }
 }
 
 pub async fn token_contains_user_session_and_times(fixture: &IamFixture) {

@@ -1,12 +1,10 @@
 //! `POST login`.
 
-use iam_conformance::{Account, AccountState};
+use iam_conformance::Account;
 use jiff::Timestamp;
-use secrecy::{ExposeSecret, SecretString};
-use serde_json::json;
+use secrecy::SecretString;
 
-use super::{IamFixture, READ, session_of, unique_name};
-use crate::endpoints::LOGIN;
+use super::{IamFixture, READ, unique_name};
 
 pub async fn login_returns_a_session_and_nothing_else(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
@@ -27,17 +25,6 @@ pub async fn login_returns_a_session_and_nothing_else(fixture: &IamFixture) {
     };
     assert_eq!(seconds(&session.verified_at), fixture.now());
     assert!(seconds(&session.expires_at) > fixture.now());
-}
-
-pub async fn each_login_begins_a_new_session(fixture: &IamFixture) {
-    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
-    let one = session_of(&gateway, &user).await;
-    let other = session_of(&gateway, &user).await;
-    assert_ne!(one.session_id, other.session_id);
-    assert_ne!(one.session_token, other.session_token);
-    for session in [&one, &other] {
-        assert_eq!(gateway.exchange(session, READ).await.token().scope, READ);
-    }
 }
 
 pub async fn every_refused_login_has_the_same_response(fixture: &IamFixture) {
@@ -68,45 +55,4 @@ pub async fn every_refused_login_has_the_same_response(fixture: &IamFixture) {
         let answer = gateway.log_in(&email, &password).await;
         assert_eq!(answer.text(), expected, "{why}");
     }
-}
-
-pub async fn reenabled_account_can_log_in(fixture: &IamFixture) {
-    let gateway = fixture.gateway();
-    for state in fixture.administrator.account_states() {
-        let user = fixture.user(&[READ]).await;
-        fixture.administrator.set_state(&user, *state).await;
-        let answer = gateway.log_in(&user.email, &user.password).await;
-        answer.is_error(401, "invalid_grant");
-        let active = AccountState::Active;
-        fixture.administrator.set_state(&user, active).await;
-        session_of(&gateway, &user).await;
-    }
-}
-
-pub async fn password_is_compared_exactly(fixture: &IamFixture) {
-    let gateway = fixture.gateway();
-    for (right, near) in [
-        (" Aa1! spaces at the ends ", "Aa1! spaces at the ends"),
-        ("Aa1!\"quoted\" \\u0041 {}", "Aa1!\"quoted\" A {}"),
-        ("Aa1!pässwört-日本語-🔑", "Aa1!passwort-日本語-🔑"),
-    ] {
-        let user = fixture.user_with_password(right, &[]).await;
-        session_of(&gateway, &user).await;
-        let answer = gateway.log_in(&user.email, &near.into()).await;
-        answer.is_error(401, "invalid_grant");
-    }
-}
-
-pub async fn additional_members_of_a_login_have_no_effect(fixture: &IamFixture) {
-    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
-    let chosen = "A".repeat(22);
-    let body = json!({
-        "email": user.email,
-        "password": user.password.expose_secret(),
-        "session_id": chosen,
-        "expires_at": "2099-01-01T00:00:00+00:00",
-    });
-    let session = gateway.post_json(LOGIN, &body).await.session();
-    assert_ne!(session.session_id, chosen);
-    assert!(!session.expires_at.starts_with("2099"));
 }

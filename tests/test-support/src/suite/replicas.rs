@@ -29,16 +29,6 @@ pub async fn session_of_one_replica_is_valid_at_another(fixture: &IamFixture) {
     }
 }
 
-pub async fn session_outlives_its_replica(fixture: &IamFixture) {
-    let keys = TestKeys::new();
-    let user = fixture.user(&[READ]).await;
-    let first = fixture.replica(&keys);
-    let session = session_of(&first, &user).await;
-    drop(first);
-    let second = fixture.replica(&keys);
-    assert_eq!(second.exchange(&session, READ).await.token().scope, READ);
-}
-
 pub async fn replica_accepts_liveness_from_the_iam_only(fixture: &IamFixture) {
     let keys = TestKeys::new();
     let (one, other) = (fixture.replica(&keys), fixture.replica(&keys));
@@ -48,22 +38,6 @@ pub async fn replica_accepts_liveness_from_the_iam_only(fixture: &IamFixture) {
     // It has not seen the session, so nothing is cached.
     let answer = other.exchange(&session, READ).await;
     answer.is_error(401, "invalid_grant");
-}
-
-pub async fn logout_at_one_replica_takes_effect_at_another_within_the_freshness(
-    fixture: &IamFixture,
-) {
-    let keys = TestKeys::new();
-    let (one, other) = (fixture.replica(&keys), fixture.replica(&keys));
-    let session = session_of(&one, &fixture.user(&[READ]).await).await;
-    assert_eq!(other.exchange(&session, READ).await.status, 200);
-    assert_eq!(one.log_out(&session).await.status, 200);
-    fixture.advance(30);
-    for gateway in [&one, &other] {
-        let answer = gateway.exchange(&session, READ).await;
-        answer.is_error(401, "invalid_grant");
-        assert_eq!(gateway.log_out(&session).await.status, 200);
-    }
 }
 
 pub async fn gateway_with_other_keys_accepts_no_session(fixture: &IamFixture) {

@@ -39,18 +39,6 @@ pub async fn granted_scope_is_the_intersection_of_requested_and_held(fixture: &I
     }
 }
 
-pub async fn token_without_granted_scope_has_no_scope_claim(fixture: &IamFixture) {
-    let (gateway, user) = (fixture.gateway(), fixture.user(&[]).await);
-    let verifier = Verifier::discover(&gateway).await;
-    let session = session_of(&gateway, &user).await;
-    for requested in [READ, ""] {
-        let token = gateway.exchange(&session, requested).await.token();
-        assert_eq!(token.scope, "");
-        let claims = verifier.claims(&token.access_token);
-        assert_eq!(claims.get("scope"), None, "{claims}");
-    }
-}
-
 pub async fn missing_scope_means_the_default_scope(fixture: &IamFixture) {
     let user = fixture.user(&[READ, WRITE]).await;
     let default = format!("{WRITE} {BROWSE} {READ}");
@@ -83,43 +71,4 @@ pub async fn empty_scope_is_refused_if_configured(fixture: &IamFixture) {
         gateway.exchange(&session, &requested).await.token().scope,
         READ
     );
-}
-
-pub async fn malformed_scope_is_refused(fixture: &IamFixture) {
-    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
-    let session = session_of(&gateway, &user).await;
-    let many = vec!["a"; 65].join(" ");
-    let long = "a".repeat(2049);
-    for requested in [
-        " ",
-        &format!(" {READ}"),
-        &format!("{READ} "),
-        &format!("{READ}  {WRITE}"),
-        &format!("{READ}\t{WRITE}"),
-        &format!("{READ}\n"),
-        "say\"so",
-        "back\\slash",
-        "naïve",
-        "nul\0",
-        "\u{7f}",
-        &many,
-        &long,
-    ] {
-        let answer = gateway.exchange(&session, requested).await;
-        answer.is_error(400, "invalid_scope");
-    }
-    assert_eq!(gateway.exchange(&session, READ).await.token().scope, READ);
-}
-
-pub async fn longest_allowed_scope_is_accepted(fixture: &IamFixture) {
-    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
-    let session = session_of(&gateway, &user).await;
-    let many = [vec!["a"; 63], vec![READ]].concat().join(" ");
-    let long = format!("{} {READ}", "a".repeat(2047 - READ.len()));
-    for requested in [many, long] {
-        assert_eq!(
-            gateway.exchange(&session, &requested).await.token().scope,
-            READ
-        );
-    }
 }
