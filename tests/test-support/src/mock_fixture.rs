@@ -20,17 +20,17 @@ pub struct MockFixture {
 
 impl MockFixture {
     /// An empty mock behind an adapter that wraps it.
-    pub fn wrapped<A: IamAdapter>(adapter: impl FnOnce(Mock) -> A) -> Self {
+    pub fn wrapped(adapter: impl FnOnce(Mock) -> Arc<dyn IamAdapter>) -> Self {
         Self::new(Arc::new(SystemClock::default()), adapter)
     }
 
     /// The same with this clock. Sessions have a lifetime of 8 hours.
-    pub fn new<A: IamAdapter>(clock: Arc<dyn Clock>, adapter: impl FnOnce(Mock) -> A) -> Self {
+    pub fn new(clock: Arc<dyn Clock>, adapter: impl FnOnce(Mock) -> Arc<dyn IamAdapter>) -> Self {
         let lifetime = MockSettings::default().session_lifetime;
         let identity = Identity::default();
         let directory = Directory::new(identity, Users::default(), lifetime, clock);
         let directory = Arc::new(directory);
-        let adapter = Arc::new(adapter(Mock::new(Arc::clone(&directory))));
+        let adapter = adapter(Mock::new(Arc::clone(&directory)));
         Self::over(directory, adapter)
     }
 

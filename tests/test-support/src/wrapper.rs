@@ -18,6 +18,14 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
     /// The wrapped adapter.
     fn inner(&self) -> &dyn IamAdapter;
 
+    fn name(&self) -> &'static str {
+        self.inner().name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner().capabilities()
+    }
+
     async fn authenticate(
         &self,
         credentials: &Credentials,
@@ -62,7 +70,7 @@ struct Wrapped<W>(Arc<W>);
 #[async_trait]
 impl<W: Wrapper> IamAdapter for Wrapped<W> {
     fn name(&self) -> &'static str {
-        self.0.inner().name()
+        self.0.name()
     }
 
     fn issuer(&self) -> &str {
@@ -70,7 +78,7 @@ impl<W: Wrapper> IamAdapter for Wrapped<W> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.0.inner().capabilities()
+        self.0.capabilities()
     }
 
     async fn authenticate(

@@ -1,12 +1,15 @@
 //! An adapter for a directory: it verifies passwords and reads entries, and has no sessions.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::{
-    Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
-    PermissionAge, SessionLocation, UpstreamSession,
+    Capabilities, IamAdapter, IamError, Introspection, PermissionAge, SessionLocation,
+    UpstreamSession,
 };
 use mock_iam::{AccountState, Mock};
+use test_support::wrapper::Wrapper;
 
 /// The capabilities of such an adapter.
 pub(super) const CAPABILITIES: Capabilities = Capabilities {
@@ -20,30 +23,28 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
 /// The users of a mock without its sessions, with any capabilities.
 #[derive(Debug)]
 pub(super) struct Directory {
-    pub(super) mock: Mock,
-    pub(super) capabilities: Capabilities,
+    mock: Mock,
+    capabilities: Capabilities,
+}
+
+impl Directory {
+    pub(super) fn new(mock: Mock, capabilities: Capabilities) -> Arc<Self> {
+        Arc::new(Self { mock, capabilities })
+    }
 }
 
 #[async_trait]
-impl IamAdapter for Directory {
+impl Wrapper for Directory {
+    fn inner(&self) -> &dyn IamAdapter {
+        &self.mock
+    }
+
     fn name(&self) -> &'static str {
         "directory"
     }
 
-    fn issuer(&self) -> &str {
-        self.mock.issuer()
-    }
-
     fn capabilities(&self) -> Capabilities {
         self.capabilities
-    }
-
-    async fn authenticate(
-        &self,
-        credentials: &Credentials,
-        client: &ClientContext,
-    ) -> Result<Authenticated, IamError> {
-        self.mock.authenticate(credentials, client).await
     }
 
     async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
@@ -69,13 +70,5 @@ impl IamAdapter for Directory {
 
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
         Err(IamError::Unreadable("a directory signs nothing".into()))
-    }
-
-    async fn probe(&self) -> Result<(), IamError> {
-        Ok(())
-    }
-
-    async fn probe_logout(&self) -> Result<(), IamError> {
-        Ok(())
     }
 }

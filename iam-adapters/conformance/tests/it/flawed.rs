@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use iam_adapters::adapter::{Capabilities, IamAdapter};
@@ -14,6 +14,7 @@ use iam_adapters::types::{
 };
 use mock_iam::Mock;
 use secrecy::{ExposeSecret, SecretString};
+use test_support::wrapper::Wrapper;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flaw {
@@ -147,15 +148,15 @@ pub(super) struct Flawed {
 }
 
 impl Flawed {
-    pub(super) fn new(mock: Mock, flaw: Flaw) -> Self {
-        Self {
+    pub(super) fn new(mock: Mock, flaw: Flaw) -> Arc<Self> {
+        Arc::new(Self {
             mock,
             flaw,
             calls: AtomicUsize::new(0),
             logins: Mutex::default(),
             answers: Mutex::default(),
             last_session: Mutex::default(),
-        }
+        })
     }
 
     fn is(&self, flaw: Flaw) -> bool {
@@ -179,14 +180,14 @@ impl Flawed {
 }
 
 #[async_trait]
-impl IamAdapter for Flawed {
+impl Wrapper for Flawed {
+    fn inner(&self) -> &dyn IamAdapter {
+        &self.mock
+    }
+
     fn name(&self) -> &'static str {
         let renamed = self.is(Flaw::RenamesItself) && self.calls.load(Ordering::Relaxed) % 2 == 1;
         if renamed { "another" } else { "flawed" }
-    }
-
-    fn issuer(&self) -> &str {
-        self.mock.issuer()
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -306,10 +307,6 @@ impl IamAdapter for Flawed {
             return Err(IamError::Failed("503".to_owned()));
         }
         self.mock.probe().await
-    }
-
-    async fn probe_logout(&self) -> Result<(), IamError> {
-        Ok(())
     }
 }
 

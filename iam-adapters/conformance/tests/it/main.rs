@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use iam_adapters::clock::SystemClock;
 use iam_adapters::resilient::CallLimit;
-use iam_adapters::{Capabilities, PermissionAge, SessionLocation};
+use iam_adapters::{Capabilities, IamAdapter, PermissionAge, SessionLocation};
 use iam_conformance::{CHECKS, all, run_all};
 use test_support::mock_fixture::MockFixture;
 use test_support::resilient::resilient;
+use test_support::wrapper::wrapped;
 
 #[cfg(test)]
 mod directory;
@@ -21,7 +22,7 @@ use flawed::{Flaw, Flawed};
 
 #[tokio::test]
 async fn mock_passes_every_check() {
-    all(&MockFixture::wrapped(|mock| mock)).await;
+    all(&MockFixture::wrapped(|mock| Arc::new(mock))).await;
 }
 
 #[tokio::test]
@@ -30,7 +31,10 @@ async fn decorator_of_the_mock_passes_every_check() {
         deadline: Duration::from_secs(60),
         concurrency: 2,
     };
-    let guarded = |mock| resilient(Arc::new(mock), limit, Arc::new(SystemClock::default()));
+    let guarded = |mock| -> Arc<dyn IamAdapter> {
+        let clock = Arc::new(SystemClock::default());
+        Arc::new(resilient(Arc::new(mock), limit, clock))
+    };
     all(&MockFixture::wrapped(guarded)).await;
 }
 
@@ -38,7 +42,7 @@ async fn decorator_of_the_mock_passes_every_check() {
 async fn defective_adapter_fails_the_check_of_its_defect() {
     let mut failed = BTreeSet::new();
     for (flaw, checks) in flawed::FLAWS {
-        let fixture = MockFixture::wrapped(|mock| Flawed::new(mock, *flaw));
+        let fixture = MockFixture::wrapped(|mock| wrapped(&Flawed::new(mock, *flaw)));
         let failures: BTreeSet<_> = run_all(&fixture)
             .await
             .into_iter()
@@ -61,18 +65,17 @@ async fn defective_adapter_fails_the_check_of_its_defect() {
 #[should_panic(expected = "ended_session_is_inactive: a session is active")]
 async fn all_panics_with_the_failed_checks() {
     all(&MockFixture::wrapped(|mock| {
-        Flawed::new(mock, Flaw::EndsNothing)
+        wrapped(&Flawed::new(mock, Flaw::EndsNothing))
     }))
     .await;
 }
 
 #[tokio::test]
 async fn directory_passes_with_the_capabilities_that_it_has() {
-    let directory = |mock| Directory {
-        mock,
-        capabilities: CAPABILITIES,
-    };
-    all(&MockFixture::wrapped(directory)).await;
+    all(&MockFixture::wrapped(|mock| {
+        wrapped(&Directory::new(mock, CAPABILITIES))
+    }))
+    .await;
 }
 
 #[tokio::test]
@@ -100,8 +103,8 @@ async fn directory_fails_the_check_of_each_capability_that_it_lacks() {
             "capabilities_agree_with_the_logout_audience",
         ),
     ] {
-        let directory = |mock| Directory { mock, capabilities };
-        let failures = run_all(&MockFixture::wrapped(directory)).await;
+        let directory = MockFixture::wrapped(|mock| wrapped(&Directory::new(mock, capabilities)));
+        let failures = run_all(&directory).await;
         let failures: Vec<_> = failures.into_iter().map(|(check, _)| check).collect();
         assert!(failures.contains(&check), "{capabilities:?}: {failures:?}");
     }
