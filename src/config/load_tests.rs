@@ -167,6 +167,37 @@ fn unknown_key_is_refused_by_name_in_the_file_and_in_the_environment() {
 }
 
 #[test]
+fn misspelt_variable_is_refused_with_the_nearest_key() {
+    for (variable, nearest) in [
+        ("AUTH_GATEWAY_HTTP__LISTEN", "HTTP__LISTEN"),
+        ("AUTH_GATEWAY_HTTP__LISTN", "HTTP__LISTEN"),
+        (
+            "AUTH_GATEWAY_IAM__KEYCLOAK__CLIENT_SECRET",
+            "IAM__KEYCLOAK__CLIENT_SECRET",
+        ),
+        ("AUTH_GATEWAY_HTTP__TLS__KEY_FILE", "HTTP__TLS__KEY_FILE"),
+        ("AUTH_GATEWAY__SESION__FRESHNESS", "SESSION__FRESHNESS"),
+        ("AUTH_GATEWAY__SESSION_FRESHNESS", "SESSION__FRESHNESS"),
+        ("AUTH_GATEWAY__ENVIROMENT", "ENVIRONMENT"),
+        ("AUTH_GATEWAY__LISTEN", "HTTP__LISTEN"),
+        ("AUTH_GATEWAY__REDIS__ULR", "REDIS__URL"),
+        // Names of variables are case-sensitive.
+        ("auth_gateway__http__listen", "HTTP__LISTEN"),
+        ("AUTH_GATEWAY_http__listen", "HTTP__LISTEN"),
+        ("Auth_Gateway__Log__Format", "LOG__FORMAT"),
+    ] {
+        let variables = BTreeMap::from([(variable.to_owned(), "canary".to_owned())]);
+        let refused = load(None, &variables, &registry()).expect_err(variable);
+        let expected =
+            format!("{variable}: no such setting; the nearest is AUTH_GATEWAY__{nearest}");
+        let named = |line: &&String| line.starts_with(&expected);
+        let found = refused.problems;
+        assert_eq!(found.iter().filter(named).count(), 1, "{found:#?}");
+        assert!(!format!("{found:?}").contains("canary"), "{found:?}");
+    }
+}
+
+#[test]
 fn variables_that_kubernetes_sets_for_a_service_of_this_name_are_ignored() {
     let variables = [
         ("AUTH_GATEWAY_SERVICE_HOST", "10.0.0.1"),

@@ -3,8 +3,7 @@
 use std::process::Command;
 
 use serde_json::Value;
-use test_support::endpoints::LOGIN;
-use test_support::wire::{ALICE, Connection, get, post};
+use test_support::wire::{Connection, get};
 
 use crate::GATEWAY;
 
@@ -68,25 +67,6 @@ fn commands_of_the_start_screen_work_in_a_shell() {
             .count(),
         3
     );
-}
-
-#[test]
-fn logs_are_json_on_standard_output_without_a_terminal_and_exclude_the_start_screen() {
-    let mut program = GATEWAY.serve(&[]);
-    let (public, _) = program.addresses();
-    let answer = Connection::to(public).send(post(LOGIN, ALICE)).answer();
-    assert_eq!(answer.status, 200);
-    let ended = program.stop();
-    let log = ended.log();
-    for line in &log {
-        for member in ["timestamp", "level", "target"] {
-            assert!(line[member].is_string(), "{line}");
-        }
-    }
-    let id = answer.header("x-request-id").expect("an id");
-    let of_request = log.iter().filter(|line| line["request_id"] == id);
-    assert_eq!(of_request.count(), 1, "{log:#?}");
-    assert!(!ended.out.contains("Try it"));
 }
 
 #[test]

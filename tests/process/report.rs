@@ -208,69 +208,6 @@ fn report_names_every_file_that_the_user_of_the_gateway_may_not_read() {
 }
 
 #[test]
-fn misspelt_variable_is_refused_with_the_nearest_key() {
-    for (variable, nearest) in [
-        ("AUTH_GATEWAY_HTTP__LISTEN", "AUTH_GATEWAY__HTTP__LISTEN"),
-        ("AUTH_GATEWAY_HTTP__LISTN", "AUTH_GATEWAY__HTTP__LISTEN"),
-        (
-            "AUTH_GATEWAY_IAM__KEYCLOAK__CLIENT_SECRET",
-            "AUTH_GATEWAY__IAM__KEYCLOAK__CLIENT_SECRET",
-        ),
-        (
-            "AUTH_GATEWAY_HTTP__TLS__KEY_FILE",
-            "AUTH_GATEWAY__HTTP__TLS__KEY_FILE",
-        ),
-        (
-            "AUTH_GATEWAY__SESION__FRESHNESS",
-            "AUTH_GATEWAY__SESSION__FRESHNESS",
-        ),
-        (
-            "AUTH_GATEWAY__SESSION_FRESHNESS",
-            "AUTH_GATEWAY__SESSION__FRESHNESS",
-        ),
-        ("AUTH_GATEWAY__ENVIROMENT", "AUTH_GATEWAY__ENVIRONMENT"),
-        ("AUTH_GATEWAY__LISTEN", "AUTH_GATEWAY__HTTP__LISTEN"),
-        ("AUTH_GATEWAY__REDIS__ULR", "AUTH_GATEWAY__REDIS__URL"),
-        // Names of variables are case-sensitive.
-        ("auth_gateway__http__listen", "AUTH_GATEWAY__HTTP__LISTEN"),
-        ("AUTH_GATEWAY_http__listen", "AUTH_GATEWAY__HTTP__LISTEN"),
-        ("Auth_Gateway__Log__Format", "AUTH_GATEWAY__LOG__FORMAT"),
-    ] {
-        let ended = GATEWAY.run(&["check"], &[(variable, "canary")]);
-        let detail = format!("{variable}: no such setting; the nearest is {nearest}");
-        names(&ended, &[detail]);
-    }
-}
-
-#[test]
-fn unknown_key_of_a_users_file_is_named_unless_it_may_be_a_password() {
-    let files = Files::new();
-    let there_are = "there are email, password, permissions, state, subject";
-    let entry = |more: &str| format!("users:\n- {{email: a@b, password: canary, {more}}}\n");
-    for (text, detail) in [
-        (
-            entry("permisions: []"),
-            format!("user 1 (\"a@b\"): key permisions is unknown; {there_are}"),
-        ),
-        (
-            entry("state: active, x-1-canary: x"),
-            format!(
-                "user 1 (\"a@b\"): key 4 is unknown; its name is not shown, because it may be a password; {there_are}"
-            ),
-        ),
-        (
-            format!("{}roles: []\n", entry("state: active")),
-            "key roles at the top is unknown; there is only \"users\"".to_owned(),
-        ),
-    ] {
-        files.write("users.yaml", &text, 0o600);
-        let file = files.path("users.yaml");
-        let ended = GATEWAY.run(&["check"], &[("iam.mock.users_file", &file)]);
-        names(&ended, &[format!("iam.mock.users_file: {file}: {detail}")]);
-    }
-}
-
-#[test]
 fn production_refuses_a_world_accessible_settings_file_with_a_secret() {
     let files = Files::new();
     files.generate_keys();
@@ -306,32 +243,6 @@ fn production_refuses_a_world_accessible_settings_file_with_a_secret() {
     files.write_production(INLINE, 0o644);
     let ended = files.check(&[("ENVIRONMENT", "development")]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-}
-
-#[test]
-fn production_refuses_a_world_writable_key_folder() {
-    let files = Files::new();
-    files.generate_keys();
-    files.write_production(INLINE, 0o600);
-    for (folder, mode, may) in [
-        ("signing", 0o777, "add and remove"),
-        ("sealing", 0o702, "add and remove"),
-        ("sealing", 0o1777, "add"),
-    ] {
-        files.set_mode(folder, mode);
-        let path = files.path(folder);
-        let detail = format!(
-            "keys.{folder}_dir: {path}: every user may {may} files (mode {mode:04o}); \
-             run: chmod o-w {path}, or mount it read-only"
-        );
-        names(&files.check(&[]), &[detail]);
-        files.set_mode(folder, 0o700);
-    }
-    for mode in [0o1775, 0o775, 0o755, 0o500] {
-        files.set_mode("signing", mode);
-        let ended = files.check(&[]);
-        assert_eq!(ended.code, Some(0), "{mode:o}: {ended:?}");
-    }
 }
 
 /// As Kubernetes mounts a secret: world-writable by its mode, on a read-only file system.

@@ -240,14 +240,6 @@ fn valid_certificate_is_replaced_by_one_that_is_valid_now_only() {
     assert_eq!(after.send(post(LOGIN, ALICE)).answer().status, 200);
 }
 
-#[test]
-fn sighup_reads_the_files_again() {
-    let mut program = GATEWAY.serve(&[]);
-    program.addresses();
-    program.signal("HUP");
-    program.logged("the files that the settings name were read again");
-}
-
 /// The settings file is a named pipe, so the gateway waits for its text.
 #[test]
 fn sighup_while_the_settings_are_read_does_not_end_the_gateway() {
@@ -332,25 +324,6 @@ fn key_of_another_certificate_is_invalid_configuration() {
         let expected = "http.tls: the certificate and the key do not belong together";
         assert!(ended.everything().contains(expected), "{ended:?}");
     }
-}
-
-#[test]
-fn world_readable_tls_key_is_refused() {
-    let certificate = Certificate::new();
-    let open = Permissions::from_mode(0o644);
-    fs::set_permissions(certificate.path("key.pem"), open).expect("permissions");
-    let variables = [
-        ("http.tls.certificate_file", &*certificate.path("chain.pem")),
-        ("http.tls.key_file", &*certificate.path("key.pem")),
-    ];
-    let ended = GATEWAY.run(&["serve"], &variables);
-    assert_eq!(ended.code, Some(64), "{ended:?}");
-    assert!(
-        ended
-            .err
-            .contains("key.pem: every user may read or change it"),
-        "{ended:?}"
-    );
 }
 
 #[test]

@@ -7,9 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 use serde_json::Value;
-use test_support::wire::{Connection, get};
 
-use crate::{GATEWAY, KEYCLOAK};
+use crate::GATEWAY;
 
 /// The default of `keys.jwks_max_age`, and the allowed difference of clocks.
 const SEEN_BY_ALL: i64 = 300 + 60;
@@ -141,38 +140,12 @@ fn list_marks_for_each_purpose_the_key_in_use() {
 }
 
 #[test]
-fn gateway_publishes_the_key_in_use_and_the_waiting_one() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let signing = folder.path().join("signing");
-    let sealing = folder.path().join("sealing");
-    let mut kids = Vec::new();
-    for algorithm in ["ES256", "EdDSA"] {
-        let (path, _) = generate(&signing, &["--alg", algorithm]);
-        kids.push(read(&path)["kid"].clone());
-    }
-    generate(&sealing, &["--use", "sealing"]);
-    let folders = [
-        ("keys.signing_dir", signing.to_str().expect("text")),
-        ("keys.sealing_dir", sealing.to_str().expect("text")),
-    ];
-    let mut program = GATEWAY.serve(&[&KEYCLOAK[..], &folders].concat());
-    let (public, _) = program.addresses();
-    let published = Connection::to(public)
-        .send(get("/.well-known/jwks.json"))
-        .answer()
-        .json();
-    let published = published["keys"].as_array().expect("keys");
-    let published: Vec<_> = published.iter().map(|key| key["kid"].clone()).collect();
-    assert_eq!(published, kids);
-}
-
-#[test]
 fn folder_with_an_invalid_file_is_reported_and_receives_no_key() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("broken.jwk");
     fs::write(&path, "canary").expect("written");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("set");
-    for command in ["list", "generate"] {
+    for command in ["list", "generate", "rotate"] {
         let ended = GATEWAY.run(
             &[
                 "keys",

@@ -171,17 +171,6 @@ fn rotate_with_a_configuration_uses_its_folders_and_times() {
 }
 
 #[test]
-fn broken_folder_is_not_rotated() {
-    let (folder, _) = aged(&[1_000], &[]);
-    fs::write(folder.path().join("broken.jwk"), "{").expect("written");
-    let before = files(folder.path());
-    let ended = keys("rotate", folder.path(), &[]);
-    assert_eq!(ended.code, Some(64), "{ended:?}");
-    assert!(ended.err.contains("broken.jwk"), "{}", ended.err);
-    assert_eq!(files(folder.path()), before);
-}
-
-#[test]
 fn key_is_removed_only_if_another_can_replace_it() {
     let (folder, kids) = aged(&[100, 10], &[]);
     let remove = |kid: &str| keys("remove", folder.path(), &["--kid", kid]);

@@ -43,6 +43,12 @@ fn address_that_is_not_one_of_a_redis_is_refused() {
         "rediss://redis.test/#insecure",
         "redis://user@redis.test",
         "redis://:canary@redis.test",
+        "rediss://canary-user:canary@redis.test",
+        "rediss://:canary@[redis.test",
+        "rediss://:canary@redis.test:port",
+        "canary",
+        "redis://redis.test/canary",
+        "redis://redis.test?password=canary",
     ] {
         let found = redis_problems(&format!("url = '{url}'"));
         assert!(!found.is_empty(), "{url}");

@@ -1,9 +1,6 @@
 //! Refused and limited logins, and how the log names their accounts.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-
-use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512, digest};
-use serde_json::{Value, json};
+use serde_json::json;
 use test_support::endpoints::LOGIN;
 use test_support::scripted_upstream::keycloak::{TOKEN as GRANT, refusal};
 use test_support::secrecy::{EMAIL, PASSWORD, SecrecyFixture, WRONG};
@@ -12,59 +9,6 @@ use test_support::wire::post;
 use crate::GATEWAY;
 
 const LIMITED: [(&str, &str); 1] = [("login_limits.account_failures", "2")];
-
-#[tokio::test(flavor = "multi_thread")]
-async fn limited_login_writes_no_password_no_email_address_and_no_unkeyed_hash() {
-    let mut fixture = SecrecyFixture::start(GATEWAY, 2, &LIMITED).await;
-    fixture.log_in(PASSWORD, 200);
-    let refused = refusal(401, "invalid_grant", "Invalid user credentials");
-    fixture.iam.on(GRANT, refused);
-    for replica in 0..2 {
-        for (password, status) in [(WRONG, 401), (WRONG, 401), (PASSWORD, 429), (WRONG, 429)] {
-            let login = json!({"email": EMAIL, "password": password});
-            fixture.post_json(replica, LOGIN, &login, status);
-        }
-    }
-    let throttled = "auth_gateway_logins_throttled_total{limit=\"account\",iam=\"keycloak\"} 2";
-    assert!(fixture.read_management().contains(throttled));
-    let written = fixture.end();
-    let lines = written
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut accounts: Vec<_> = lines
-        .filter_map(|line| line["account"].as_str().map(str::to_owned))
-        .collect();
-    assert_eq!(accounts.len(), 9);
-    accounts.sort();
-    accounts.dedup();
-    // One hash for each process: it cannot be computed without the process's key.
-    let [one, other] = &accounts[..] else {
-        panic!("{accounts:?}");
-    };
-    for account in [one, other] {
-        assert!(!unkeyed().contains(account), "{account}");
-    }
-    // The control: the list contains such hashes.
-    let begin = digest(&SHA256, EMAIL.as_bytes());
-    assert!(unkeyed().contains(&hex(&begin.as_ref()[..8])));
-}
-
-/// Hashes of the address that need no key.
-fn unkeyed() -> String {
-    let mut hashes = String::new();
-    for algorithm in [&SHA1_FOR_LEGACY_USE_ONLY, &SHA256, &SHA384, &SHA512] {
-        hashes += &hex(digest(algorithm, EMAIL.as_bytes()).as_ref());
-        hashes += " ";
-    }
-    let mut quick = DefaultHasher::new();
-    EMAIL.hash(&mut quick);
-    hashes + &format!("{:016x}", quick.finish())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
-    digits.collect::<Vec<_>>().concat()
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn email_address_with_control_characters_is_never_written() {

@@ -1,7 +1,7 @@
 //! Keys as files in a folder.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 
 use rustix::process::geteuid;
 use tempfile::tempdir;
@@ -161,18 +161,6 @@ fn empty_or_missing_folder_is_refused_by_name() {
 }
 
 #[test]
-fn two_files_with_one_key_id_are_refused() {
-    let dir = tempdir().unwrap();
-    for name in ["one.jwk", "two.jwk"] {
-        let mut jwk = generated(EDDSA);
-        jwk["kid"] = json!("same");
-        put(dir.path(), name, &jwk);
-    }
-    let refused = load_signing(dir.path()).err().unwrap().to_string();
-    assert!(refused.contains("same"), "{refused}");
-}
-
-#[test]
 fn hidden_files_and_files_of_other_kinds_are_ignored() {
     let dir = tempdir().unwrap();
     write_new(dir.path(), &generate(EDDSA, time(0)).unwrap()).unwrap();
@@ -190,33 +178,4 @@ fn hidden_files_and_files_of_other_kinds_are_ignored() {
     }
     fs::create_dir(dir.path().join("folder")).unwrap();
     assert_eq!(load_signing(dir.path()).unwrap().count(), 1);
-}
-
-/// Kubernetes mounts `name -> ..data/name` and `..data -> ..2026_11_21_…`, and swaps the latter.
-#[test]
-fn keys_mounted_by_links_are_read_and_follow_the_swap() {
-    let dir = tempdir().unwrap();
-    let mount = |generation: &str| {
-        let folder = dir.path().join(generation);
-        fs::create_dir(&folder).unwrap();
-        let jwk = generated(EDDSA);
-        put(&folder, "key.jwk", &jwk);
-        symlink(generation, dir.path().join("..next")).unwrap();
-        fs::rename(dir.path().join("..next"), dir.path().join("..data")).unwrap();
-        jwk["kid"].as_str().unwrap().to_owned()
-    };
-    let first = mount("..2026_11_21");
-    symlink("..data/key.jwk", dir.path().join("key.jwk")).unwrap();
-    let kid = || {
-        load_signing(dir.path())
-            .unwrap()
-            .current(at(0))
-            .kid()
-            .to_owned()
-    };
-    assert_eq!(kid(), first);
-    let second = mount("..2026_11_22");
-    assert_eq!(kid(), second);
-    fs::remove_file(dir.path().join("..data")).unwrap();
-    assert!(load_signing(dir.path()).is_err());
 }
