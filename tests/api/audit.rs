@@ -17,7 +17,6 @@ use tempfile::TempDir;
 use test_support::client::Session;
 use test_support::endpoints::{BACKCHANNEL_LOGOUT, LOGIN, LOGOUT, RESET, REVOKE};
 use test_support::gateway::{TestGateway, manual_clock, two_scripted_keycloaks_settings};
-use test_support::keys::TestKeys;
 use test_support::scripted_upstream::ScriptedUpstream;
 use test_support::suite::{IamFixture, READ, session_of};
 use test_support::wait::until_ok;
@@ -314,25 +313,6 @@ async fn logout_token_has_a_line_with_what_it_ended() {
 }
 
 #[tokio::test]
-async fn first_logout_token_beyond_the_limit_of_its_sender_has_a_line() {
-    let fixture = AuditFixture::new(&[]).await;
-    let file = &fixture.file;
-    for _ in 0..50 {
-        let answer = fixture.gateway.send_logout_token("a.b.c").await;
-        assert_eq!(answer.status, 400);
-    }
-    for _ in 0..3 {
-        let answer = fixture.gateway.send_logout_token("a.b.c").await;
-        assert_eq!(answer.status, 429);
-    }
-    // After the first of the fifty.
-    assert_eq!(
-        file.last("logout_token", 2).await,
-        json!({"outcome": "refused", "reason": "too_many_invalid", "client": file.client()})
-    );
-}
-
-#[tokio::test]
 async fn login_of_an_unknown_domain_has_a_line_without_an_iam() {
     let file = AuditFile::new();
     let path = file.path();
@@ -437,45 +417,6 @@ async fn operator_calls_have_lines_also_if_they_are_refused() {
             })
         );
     }
-}
-
-#[tokio::test]
-async fn slow_rate_of_an_account_has_one_line() {
-    let fixture = AuditFixture::new(&[]).await;
-    for _ in 0..50 {
-        assert_eq!(fixture.log_in_with("wrong").await, 401);
-        fixture.iam.advance(60);
-    }
-    let file = &fixture.file;
-    assert_eq!(
-        file.last("slow_rate", 1).await,
-        json!({"account": file.account(&fixture.user.email), "network": "unknown"})
-    );
-    assert_eq!(fixture.log_in_with("wrong").await, 429);
-    let line = file.last("login", 51).await;
-    assert_eq!(line["limit"], "account_slow");
-}
-
-#[tokio::test]
-async fn keys_in_use_have_lines_at_the_start() {
-    let (keys, file) = (TestKeys::new(), AuditFile::new());
-    let path = file.path();
-    let settings = settings(&path);
-    let iam = IamFixture::in_memory();
-    let gateway = iam.gateway_with(&[&settings[..], &keys.settings()].concat());
-    let lines = file.events("keys", 2).await;
-    let report = gateway.ready().await.json();
-    for (line, purpose) in lines.iter().zip(["signing", "sealing"]) {
-        assert_eq!(line["outcome"], "success");
-        assert_eq!(line["purpose"], purpose);
-        let kid = &report["keys"][format!("{purpose}_kid")];
-        assert_eq!(line["kids"], json!([kid]));
-    }
-    let version = env!("CARGO_PKG_VERSION");
-    assert_eq!(
-        file.last("gateway_started", 1).await,
-        json!({ "version": version })
-    );
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use iam_adapters::clock::{ManualClock, SystemClock};
+use iam_adapters::clock::SystemClock;
 use iam_adapters::{Permission, Permissions};
 use mock_iam::{Directory, Identity, Mock, User, Users};
 use serde_json::{Value, json};
@@ -339,19 +339,4 @@ fn histogram_contains_every_request_of_its_route() {
     assert_eq!(exposition.count(&requests("login", "ok")), 20);
     let calls = "auth_gateway_iam_call_duration_seconds_count{operation=\"login\",iam=\"mock\"}";
     assert_eq!(exposition.count(calls), 20);
-}
-
-#[test]
-fn age_of_a_key_grows_with_time() {
-    let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let gateway = TestGateway::start_with_clock(clock.clone(), &[]);
-    for age in [0, 90, 180] {
-        let exposition = exposition(&gateway);
-        for purpose in ["signing", "sealing"] {
-            let label = format!("purpose=\"{purpose}\"");
-            let series = exposition.only("auth_gateway_key_age_seconds", &label);
-            assert_eq!(exposition.count(series), age);
-        }
-        clock.advance(Duration::from_secs(90));
-    }
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use auth_gateway_core::keys::{self, KeyPurpose};
 use iam_conformance::Account;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -11,7 +10,6 @@ use test_support::endpoints::REVOKE;
 use test_support::gateway::TestGateway;
 use test_support::keys::TestKeys;
 use test_support::suite::{IamFixture, READ, session_of};
-use test_support::wire::{Connection, post};
 
 const TOKEN: &str = "operators-token-of-some-length";
 
@@ -110,63 +108,6 @@ async fn each_selector_revokes_its_sessions_at_a_replica_without_requests_of_the
 }
 
 #[tokio::test]
-async fn only_sessions_begun_until_the_given_time_are_revoked() {
-    for selector in ["subject", "iam", "all"] {
-        let fixture = RevocationFixture::new().await;
-        let early = session_of(&fixture.one, &fixture.alice).await;
-        fixture.wait_a_second();
-        let late = session_of(&fixture.one, &fixture.alice).await;
-        fixture.wait_a_second();
-        let value = match selector {
-            "subject" => json!(fixture.alice.subject.as_str()),
-            "iam" => json!("mock"),
-            _ => json!(true),
-        };
-        let body = json!({ selector: value, "begun_until": early.verified_at });
-        let answer = revoke(&fixture.one, &body).await;
-        assert_eq!(answer.json()["begun_until"], early.verified_at.as_str());
-        assert!(!serves(&fixture.one, &early).await);
-        assert!(serves(&fixture.one, &late).await);
-    }
-}
-
-#[tokio::test]
-async fn sessions_of_every_sealing_key_are_revoked() {
-    let (iam, keys) = (IamFixture::in_memory(), TestKeys::new());
-    let settings = [&keys.settings()[..], &SETTINGS].concat();
-    let user = iam.user(&[READ]).await;
-    let of_the_first = session_of(&iam.gateway_with(&settings), &user).await;
-    let second = keys::generate(KeyPurpose::Sealing, Timestamp::now()).expect("a key");
-    keys::write_new(&keys.folder("sealing"), &second).expect("a key file");
-    // The second key is not used yet.
-    iam.advance(3600);
-    let gateway = iam.gateway_with(&settings);
-    iam.advance(3600);
-    let of_the_second = session_of(&gateway, &user).await;
-    assert_ne!(header(&of_the_first), header(&of_the_second), "two keys");
-    for body in [
-        json!({ "session_id": of_the_first.session_id }),
-        json!({ "session_id": of_the_second.session_id }),
-        json!({ "subject": user.subject.as_str() }),
-        json!({ "all": true }),
-    ] {
-        let gateway = iam.gateway_with(&settings);
-        revoke(&gateway, &body).await;
-        let (one, id) = (body["session_id"].as_str(), &of_the_first.session_id);
-        let first = one.is_none_or(|revoked| revoked == id);
-        let second = one.is_none_or(|revoked| revoked != id);
-        assert_eq!(!serves(&gateway, &of_the_first).await, first, "{body}");
-        assert_eq!(!serves(&gateway, &of_the_second).await, second, "{body}");
-    }
-}
-
-/// The header of a session token, which names its key.
-fn header(session: &Session) -> &str {
-    let token = &session.session_token;
-    token.split('.').next().expect("a header")
-}
-
-#[tokio::test]
 async fn invalid_revocation_is_refused_with_the_member_and_revokes_nothing() {
     let fixture = RevocationFixture::new().await;
     let session = session_of(&fixture.one, &fixture.alice).await;
@@ -248,32 +189,4 @@ async fn invalid_revocation_is_refused_with_the_member_and_revokes_nothing() {
     assert_eq!(answer.json()["error_description"], description);
     assert!(serves(&fixture.one, &session).await);
     assert_eq!(fixture.one.metric("revocations", "").await, 0);
-}
-
-#[tokio::test]
-async fn revocation_needs_the_configured_token() {
-    let fixture = RevocationFixture::new().await;
-    let session = session_of(&fixture.one, &fixture.alice).await;
-    let body = json!({ "all": true }).to_string();
-    for token in [
-        None,
-        Some(""),
-        Some("operators-token-of-some-lengt"),
-        Some("operators-token-of-some-lengtH"),
-        Some("operators-token-of-some-lengthh"),
-    ] {
-        let answer = fixture.one.operate(REVOKE, token, &body).await;
-        answer.is_error(401, "invalid_token");
-        let challenge = answer.header("www-authenticate");
-        assert!(challenge.starts_with("Bearer realm=\"management\""));
-        assert!(!answer.text().contains("operators-token"));
-    }
-    let without = fixture.iam.gateway();
-    let answer = without.operate(REVOKE, Some(TOKEN), &body).await;
-    answer.is_error(403, "access_denied");
-    // Applications cannot reach it.
-    let public = fixture.one.addresses().public;
-    let answer = Connection::to(public).send(post(REVOKE, &body)).answer();
-    assert_eq!(answer.status, 404);
-    assert!(serves(&fixture.one, &session).await);
 }

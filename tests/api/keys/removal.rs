@@ -2,7 +2,6 @@
 
 use test_support::client::Response;
 use test_support::endpoints::JWKS;
-use test_support::suite::READ;
 use test_support::suite::verifier::Verifier;
 
 use super::{Folder, KeyRotationFixture, MAX_AGE};
@@ -60,38 +59,4 @@ async fn removed_signing_key_is_unpublished_at_once_and_expires_at_verifiers_aft
     let verifier = Verifier::discover(&fixture.replicas[0].app).await;
     assert!(verifier.try_claims(&stolen).is_err());
     verifier.claims(&fixture.token(0, &session).await);
-}
-
-#[tokio::test]
-async fn waiting_key_replaces_a_removed_key_at_once() {
-    let fixture = KeyRotationFixture::new(1).await;
-    let kid = fixture.signed_with().await;
-    let waiting = fixture.make(Folder::Signing, fixture.now() + 10 * MAX_AGE);
-    fixture.deliver_to_all();
-    assert_eq!(fixture.signed_with().await, kid);
-    fixture.remove(Folder::Signing, &kid);
-    fixture.deliver_to_all();
-    assert_eq!(fixture.signed_with().await, waiting);
-}
-
-#[tokio::test]
-async fn removing_a_sealing_key_ends_its_sessions_only() {
-    let fixture = KeyRotationFixture::new(2).await;
-    let old = fixture.log_in(0).await;
-    let kid = fixture.replicas[0].keys.sealing.key_set();
-    let kid = auth_gateway_core::keys::Key::kid(kid.iter().next().expect("a key")).to_owned();
-    fixture.make(Folder::Sealing, fixture.now() + 2 * MAX_AGE);
-    fixture.deliver_to_all();
-    fixture.iam.advance(2 * MAX_AGE.as_secs());
-    let new = fixture.log_in(0).await;
-    for session in [&old, &new] {
-        fixture.token(1, session).await;
-    }
-    fixture.remove(Folder::Sealing, &kid);
-    fixture.deliver_to_all();
-    for replica in 0..2 {
-        let refused = fixture.replicas[replica].app.exchange(&old, READ).await;
-        refused.is_error(401, "invalid_grant");
-        fixture.token(replica, &new).await;
-    }
 }

@@ -30,20 +30,6 @@ async fn too_many_failed_logins_of_an_account_are_a_429_whether_or_not_it_exists
 }
 
 #[tokio::test]
-async fn account_that_is_known_at_a_limited_address_logs_in() {
-    let fixture = Scenario::new(&[]);
-    assert_eq!(fixture.log_in_as(ALICE, RIGHT).await.status, 200);
-    for number in 0..100 {
-        let answer = fixture
-            .log_in_as(&format!("user{number}@example.test"), "")
-            .await;
-        answer.is_error(401, "invalid_grant");
-    }
-    is_stopped(&fixture.log_in_as("bob@example.test", "x").await, "9");
-    assert_eq!(fixture.log_in_as(ALICE, RIGHT).await.status, 200);
-}
-
-#[tokio::test]
 async fn limited_address_is_refused_whatever_its_body() {
     let fixture = Scenario::new(&[]);
     for number in 0..100 {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use test_support::client::Response;
-use test_support::endpoints::{LOGIN, RESET};
+use test_support::endpoints::{LOGIN, RESET, REVOKE};
 use test_support::gateway::TestGateway;
 use test_support::wire::{Connection, post};
 
@@ -41,7 +41,7 @@ async fn slow_rate_of_an_account_holds_for_the_right_password_until_an_operator_
     assert_eq!(other.status, 204);
     is_stopped(&fixture.log_in_as(ALICE, RIGHT).await, "840");
     let answer = reset(&fixture, &json!({"email": "Alice@example.test"})).await;
-    assert_eq!((answer.status, &*answer.text()), (204, ""));
+    assert_eq!((answer.status, &*answer.body), (204, &b""[..]));
     assert_eq!(fixture.log_in_as(ALICE, RIGHT).await.status, 200);
 }
 
@@ -77,50 +77,63 @@ async fn slow_rate_of_a_known_network_is_reset_by_an_address_in_it() {
 
 #[tokio::test]
 async fn operator_call_needs_the_configured_token() {
-    let body = &json!({"email": ALICE}).to_string();
     let fixture = Scenario::new(&[("management.token", TOKEN)]);
     let missing = "Bearer realm=\"management\"";
     let invalid = "Bearer realm=\"management\", error=\"invalid_token\"";
     let sent = |credentials: &str| ("Authorization", credentials.to_owned());
-    for (headers, challenge) in [
-        (vec![], missing),
-        (vec![sent("")], invalid),
-        (vec![sent("Bearer ")], invalid),
-        (vec![sent(TOKEN)], invalid),
-        (vec![sent(&format!("Basic {TOKEN}"))], invalid),
-        (vec![bearer("operators-token-of-some-lengt")], invalid),
-        (vec![bearer("operators-token-of-some-lengtH")], invalid),
-        (vec![bearer("operators-token-of-some-lengthh")], invalid),
-        (vec![bearer(TOKEN), bearer(TOKEN)], invalid),
-    ] {
-        let headers: Vec<_> = headers
-            .iter()
-            .map(|(name, value)| (*name, value.as_str()))
-            .collect();
-        let answer = fixture.gateway.operate_with(RESET, &headers, body).await;
-        answer.is_error(401, "invalid_token");
-        assert_eq!(answer.header("www-authenticate"), challenge, "{headers:?}");
+    for (path, body, status) in calls() {
+        for (headers, challenge) in [
+            (vec![], missing),
+            (vec![sent("")], invalid),
+            (vec![sent("Bearer ")], invalid),
+            (vec![sent(TOKEN)], invalid),
+            (vec![sent(&format!("Basic {TOKEN}"))], invalid),
+            (vec![bearer("operators-token-of-some-lengt")], invalid),
+            (vec![bearer("operators-token-of-some-lengtH")], invalid),
+            (vec![bearer("operators-token-of-some-lengthh")], invalid),
+            (vec![bearer(TOKEN), bearer(TOKEN)], invalid),
+        ] {
+            let headers: Vec<_> = headers
+                .iter()
+                .map(|(name, value)| (*name, value.as_str()))
+                .collect();
+            let answer = fixture.gateway.operate_with(path, &headers, &body).await;
+            answer.is_error(401, "invalid_token");
+            let challenged = answer.header("www-authenticate");
+            assert_eq!(challenged, challenge, "{path} {headers:?}");
+            assert!(!answer.text().contains("operators-token"), "{path}");
+        }
+        for scheme in ["bearer", "BEARER"] {
+            let credentials = format!("{scheme} {TOKEN}");
+            let headers = [("Authorization", &*credentials)];
+            let answer = fixture.gateway.operate_with(path, &headers, &body).await;
+            assert_eq!(answer.status, status, "{path} {scheme}");
+        }
+        // Applications cannot reach it.
+        let public = fixture.gateway.addresses().public;
+        let answer = Connection::to(public).send(post(path, &body)).answer();
+        assert_eq!(answer.status, 404, "{path}");
     }
-    for scheme in ["bearer", "BEARER"] {
-        let credentials = format!("{scheme} {TOKEN}");
-        let headers = [("Authorization", &*credentials)];
-        let answer = fixture.gateway.operate_with(RESET, &headers, body).await;
-        assert_eq!(answer.status, 204, "{scheme}");
-    }
-    let public = fixture.gateway.addresses().public;
-    let answer = Connection::to(public).send(post(RESET, "{}")).answer();
-    assert_eq!(answer.status, 404);
+}
+
+/// A valid body of each call, and the status of its response.
+fn calls() -> [(&'static str, String, u16); 2] {
+    [
+        (RESET, json!({"email": ALICE}).to_string(), 204),
+        (REVOKE, json!({"all": true}).to_string(), 200),
+    ]
 }
 
 #[tokio::test]
 async fn operator_call_is_forbidden_without_a_configured_token() {
     let fixture = Scenario::new(&[]);
-    let body = json!({"email": ALICE}).to_string();
-    for token in [None, Some(TOKEN)] {
-        let answer = fixture.gateway.operate(RESET, token, &body).await;
-        answer.is_error(403, "access_denied");
-        let description = answer.json()["error_description"].to_string();
-        assert!(description.contains("management.token"), "{description}");
+    for (path, body, _) in calls() {
+        for token in [None, Some(TOKEN)] {
+            let answer = fixture.gateway.operate(path, token, &body).await;
+            answer.is_error(403, "access_denied");
+            let description = answer.json()["error_description"].to_string();
+            assert!(description.contains("management.token"), "{description}");
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use reqwest::Method;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use crate::namespace::{ALICE, BOB, BROWSE, Namespace, READ, WRITE, gateway};
+use crate::namespace::{ALICE, BOB, Namespace, READ, WRITE, gateway};
 
 const CAROL: &str = "carol@example.test";
 
@@ -241,22 +241,6 @@ async fn invalid_users_file_changes_nothing_and_is_reported() {
         assert!(description.contains(message), "{file} got {description}");
     }
     assert_eq!(addresses(&mock.read("/users").await), [ALICE, BOB]);
-}
-
-#[tokio::test]
-async fn sessions_of_kept_users_stay_active_after_a_new_users_file() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
-    let (stays, goes) = (mock.session(ALICE).await, mock.session(BOB).await);
-    let file = json!({"users": [
-        {"email": ALICE, "password": "new-pass", "permissions": [BROWSE]},
-    ]});
-    let answer = mock.send_json(Method::PUT, "/users", &file).await;
-    assert_eq!(answer.json()["users"][0]["sessions"], json!(1));
-    mock.advance("61s").await;
-    assert_eq!(mock.exchange(&stays, BROWSE).await.token().scope, BROWSE);
-    let answer = mock.exchange(&goes, BROWSE).await;
-    answer.is_error(401, "invalid_grant");
 }
 
 #[tokio::test]

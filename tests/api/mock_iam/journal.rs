@@ -2,33 +2,10 @@
 
 use iam_adapters::resilient::Operation;
 use iam_adapters::{ClientContext, IamAdapter as _};
-use mock_iam::faults::{Answer, Rule};
 use mock_iam::journal::Filter;
 
 use super::faults::{FaultFixture, proven};
 use super::{CLIENT, SECRET};
-
-#[tokio::test]
-async fn fault_of_one_user_affects_no_other_user_and_is_used_up() {
-    let fixture = FaultFixture::new().await;
-    let (iam, _) = proven(&fixture).await;
-    let namespace = fixture.running_mock().namespace();
-    let rule = |user: &str| Rule {
-        operation: Operation::Login,
-        user: Some(user.to_owned()),
-        times: Some(1),
-        share: None,
-        delay: None,
-        answer: Some(Answer::ServerError),
-    };
-    let faults = namespace.mock.faults();
-    faults.add(rule("bob@example.test")).expect("a fair rule");
-    fixture.log_in(&iam).await.expect("a login");
-    faults.add(rule("ALICE@example.test")).expect("a fair rule");
-    let outcome = fixture.log_in(&iam).await.map_err(|error| error.kind());
-    assert_eq!(outcome.err(), Some("failed"));
-    fixture.log_in(&iam).await.expect("a login");
-}
 
 #[tokio::test]
 async fn journal_has_caller_and_operation_and_no_secret() {

@@ -1,10 +1,9 @@
 //! The state of a gateway is separate for each namespace.
 
 use reqwest::Method;
-use secrecy::SecretString;
 use serde_json::json;
 
-use crate::namespace::{ALICE, Namespace, READ, gateway, gateway_with};
+use crate::namespace::{ALICE, Namespace, READ, gateway};
 
 /// The number of failures that opens a circuit.
 const ENOUGH: usize = 20;
@@ -50,28 +49,6 @@ async fn request_without_the_header_uses_the_default_namespace() {
 }
 
 #[tokio::test]
-async fn login_limit_of_one_namespace_does_not_affect_another() {
-    let gateway = gateway();
-    let (one, other) = (
-        Namespace::named(&gateway, "one"),
-        Namespace::named(&gateway, "other"),
-    );
-    let wrong = SecretString::from("wrong-pass");
-    let mut refused = 0;
-    while one.log_in(ALICE, &wrong).await.status == 401 {
-        refused += 1;
-        assert!(refused < 1000, "there is no limit");
-    }
-    one.try_log_in(ALICE)
-        .await
-        .is_error(429, "temporarily_unavailable");
-    other.session(ALICE).await;
-    // A reset also resets the login limits.
-    one.done(Method::POST, "/reset").await;
-    one.session(ALICE).await;
-}
-
-#[tokio::test]
 async fn open_circuit_of_one_namespace_does_not_affect_another() {
     let gateway = gateway();
     let (one, other) = (
@@ -95,24 +72,6 @@ async fn open_circuit_of_one_namespace_does_not_affect_another() {
     other.session(ALICE).await;
     assert_eq!(other.ready().await.json()["reasons"], json!([]));
     assert_eq!(one.ready().await.json()["status"], json!("degraded"));
-}
-
-#[tokio::test]
-async fn caches_belong_to_one_namespace() {
-    let gateway = gateway_with(&[("session.freshness", "1h"), ("permissions.ttl", "1h")]);
-    let (one, other) = (
-        Namespace::named(&gateway, "one"),
-        Namespace::named(&gateway, "other"),
-    );
-    let sessions = (one.session(ALICE).await, other.session(ALICE).await);
-    let none = json!({ "permissions": [] });
-    one.send_json(Method::PATCH, &format!("/users/{ALICE}"), &none)
-        .await;
-    // A change in one namespace does not affect the same subject in the other.
-    one.advance("2h").await;
-    assert_eq!(one.exchange(&sessions.0, READ).await.token().scope, "");
-    assert_eq!(other.exchange(&sessions.1, READ).await.token().scope, READ);
-    assert_eq!(other.calls("operation=introspection").await, 0);
 }
 
 #[tokio::test]
