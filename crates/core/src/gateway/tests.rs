@@ -1,7 +1,6 @@
 mod coalescing;
 mod exchange;
 mod freshness;
-mod history;
 mod load;
 mod login;
 mod logout;

@@ -14,17 +14,6 @@ use crate::request::{RequestContext, RequestId};
 use crate::results::Source;
 use test_support::scripted_iam::{Reply, ScriptedIam};
 
-#[tokio::test]
-async fn empty_password_is_refused_without_a_call_to_the_iam() {
-    let gateway = TestGateway::new();
-    let refused = gateway.try_log_in("alice@example.test", "").await.err();
-    assert_eq!(
-        refused,
-        Some(GatewayError::Refused(Refusal::InvalidCredentials))
-    );
-    assert_eq!(gateway.iam.total_calls(), 0);
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
@@ -202,31 +191,6 @@ async fn exchanges_and_logouts_do_not_affect_login_limits() {
     // Half a minute allows one more refusal.
     assert!(!is_limited(&gateway, "wrong").await);
     assert!(is_limited(&gateway, "right").await);
-}
-
-#[tokio::test]
-async fn login_in_flight_counts_against_the_limit_until_the_iam_responds() {
-    let gateway = TestGateway::new();
-    let mut calls = gateway.iam.hold(Operation::Login);
-    let mut held = Vec::new();
-    for _ in 0..10 {
-        let gateway = gateway.clone();
-        let login = tokio::spawn(async move { gateway.log_in("alice").await });
-        held.push((login, calls.next().await));
-    }
-    // If it is not limited, it waits for the IAM.
-    let another = is_limited(&gateway, "right").now_or_never();
-    assert_eq!(another, Some(true));
-    for (login, call) in held {
-        call.reply(Reply::Model);
-        login.await.unwrap();
-    }
-    let again = tokio::spawn({
-        let gateway = gateway.clone();
-        async move { gateway.log_in("alice").await }
-    });
-    calls.next().await.reply(Reply::Model);
-    again.await.unwrap();
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-use super::test_gateway::{TestGateway, claims, policy};
+use super::test_gateway::{TestGateway, policy};
 use crate::error::GatewayError;
 use test_support::scripted_iam::ScriptedIam;
 
@@ -7,29 +7,6 @@ fn gateway_with(default_scope: &str, refuse_empty_scope: bool) -> TestGateway {
     policy.gateway.default_scope = default_scope.to_owned();
     policy.gateway.refuse_empty_scope = refuse_empty_scope;
     TestGateway::with(ScriptedIam::default(), policy)
-}
-
-#[tokio::test]
-async fn granted_scope_is_the_permitted_part_of_the_requested_one_in_its_order_without_duplicates()
-{
-    let gateway = gateway_with("", false);
-    let session = gateway.log_in("alice").await;
-    for (requested, granted) in [
-        ("read", "read"),
-        ("write read", "write read"),
-        ("read write read read", "read write"),
-        ("admin read", "read"),
-        ("READ Read", ""),
-        ("rea read:x", ""),
-        ("", ""),
-    ] {
-        let exchanged = gateway.exchange(&session, requested).await.unwrap();
-        assert_eq!(exchanged.scope, granted, "{requested:?}");
-        let in_token = claims(&exchanged);
-        let in_token = in_token.get("scope").map(|scope| scope.as_str().unwrap());
-        assert_eq!(in_token.unwrap_or_default(), granted, "{requested:?}");
-        assert_eq!(in_token.is_none(), granted.is_empty(), "{requested:?}");
-    }
 }
 
 #[tokio::test]
