@@ -64,35 +64,6 @@ fn fixture() -> Scenario {
 }
 
 #[tokio::test]
-async fn unusual_email_address_reaches_the_iam_unchanged_and_matches_no_account() {
-    let fixture = fixture();
-    let mut tried = 0;
-    for text in TEXTS {
-        for email in [
-            format!("{text}@example.test"),
-            format!("alice{text}@example.test"),
-            format!("{text}alice@example.test"),
-            format!("alice@{text}"),
-            format!("alice@{text}.example.test"),
-            format!("alice@example.test{text}"),
-            format!("{text}@{text}"),
-        ] {
-            // Alice, and addresses that the mock matches with hers.
-            if email.to_lowercase() == "alice@example.test" {
-                continue;
-            }
-            let answer = fixture.log_in_as(&email, "alice-pass").await;
-            answer.is_error(401, "invalid_grant");
-            let logins = fixture.take_logins();
-            assert_eq!(logins.len(), 1, "{email:?}");
-            assert_eq!((&logins[0].0, logins[0].1.as_str()), (&email, "alice-pass"));
-            tried += 1;
-        }
-    }
-    assert!(tried >= 300, "{tried}");
-}
-
-#[tokio::test]
 async fn invalid_email_address_is_a_400_without_a_call_to_the_iam() {
     let fixture = fixture();
     let mut emails: Vec<String> = [

@@ -3,6 +3,8 @@
 use base64::Engine as _;
 use iam_adapters::name::Name as _;
 use josekit::jwk::alg::{ec::EcCurve, ed::EdCurve};
+use tempfile::tempdir;
+use test_support::canary::Canary;
 
 use super::*;
 use crate::base64url::BASE64;
@@ -220,6 +222,45 @@ fn private_key_that_does_not_match_the_public_key_is_refused() {
     let rsa = generated(KeyPurpose::Signing(Algorithm::Rs256));
     for member in ["e", "d", "p", "q", "dp", "dq", "qi"] {
         assert!(!usable(&changed(&rsa, member, json!("AQ"))), "{member}");
+    }
+}
+
+#[test]
+fn invalid_file_is_reported_by_its_name_only() {
+    const SECRET: &str = "canary-in-a-key-file-0123456789a";
+    let canary = Canary::new("what a key file holds", SECRET);
+    let secret = json!(BASE64.encode(SECRET));
+    let sealing = json!({
+        "kty": "oct", "kid": "a", "alg": "A256GCM", "use": "enc", "k": secret,
+        "first_use": "2026-01-01T00:00:00Z",
+    });
+    let signing = json!({
+        "kty": "EC", "crv": "P-256", "kid": "a", "alg": "ES256", "d": secret, "x": secret,
+        "y": secret, "first_use": "2026-01-01T00:00:00Z",
+    });
+    for text in [
+        format!(r#"{{"kty":"oct","k":"{SECRET}"#),
+        SECRET.to_owned(),
+        changed(&sealing, "first_use", json!(SECRET)).to_string(),
+        changed(&sealing, "alg", json!(SECRET)).to_string(),
+        changed(&sealing, "kid", json!(format!("{SECRET} "))).to_string(),
+        changed(&sealing, "k", json!(&BASE64.encode(SECRET)[..20])).to_string(),
+        changed(&sealing, "kty", json!(SECRET)).to_string(),
+        changed(&signing, "crv", json!(SECRET)).to_string(),
+        changed(&signing, "alg", json!("A256GCM")).to_string(),
+        signing.to_string(),
+    ] {
+        let dir = tempdir().unwrap();
+        put(dir.path(), "broken.jwk", &Value::Null);
+        std::fs::write(dir.path().join("broken.jwk"), &text).unwrap();
+        for refused in [
+            load_signing(dir.path()).err().unwrap(),
+            load_sealing(dir.path()).err().unwrap(),
+        ] {
+            let shown = format!("{refused} {refused:?}");
+            assert!(shown.contains("broken.jwk"), "{text}: {shown}");
+            assert!(!canary.is_in(&shown), "{text}: {shown}");
+        }
     }
 }
 
