@@ -1,6 +1,7 @@
 //! The HTTP API: routes, request and response bodies, middleware, problem responses.
 
 pub mod api_error;
+mod app_state;
 mod auth;
 mod backchannel_logout;
 mod body;
@@ -12,54 +13,18 @@ mod status;
 mod trace;
 mod well_known;
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use actix_web::body::BoxBody;
 use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
 use actix_web::guard::fn_guard;
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, Data, ServiceConfig};
 use actix_web::{App, Error, Resource};
-use iam_adapters::{Moment, Replaceable};
-use ipnet::IpNet;
-use secrecy::SecretString;
 
-use crate::audit::AuditLog;
-use crate::health::{Health, Lifecycle};
-use crate::telemetry::metrics::{Metrics, Route};
-use crate::telemetry::traces::Traces;
-use auth_gateway_core::Gateway;
+use crate::telemetry::metrics::Route;
 
 use api_error::ApiError;
+pub use app_state::AppState;
 pub use middleware::{RequestLog, X_REQUEST_ID, handle_request, header_value, request_id};
-
-/// The state that the handlers of both listeners share.
-#[derive(Debug)]
-pub struct AppState {
-    /// The three operations.
-    pub gateway: Arc<Gateway>,
-    /// The metrics.
-    pub metrics: Arc<Metrics>,
-    /// The state of this replica and of the IAM.
-    pub health: Arc<Health>,
-    /// How long verifiers may cache the published keys.
-    pub jwks_max_age: Duration,
-    /// Whether faults of the IAM get 502, 503 or 504 in place of 500.
-    pub precise_backend_status: bool,
-    /// When the gateway was built.
-    pub started: Moment,
-    /// Whether this replica is stopping.
-    pub lifecycle: Lifecycle,
-    /// The networks of the proxies whose forwarding headers are used.
-    pub trusted_proxies: Vec<IpNet>,
-    /// Decides which requests are traced; `None`: none.
-    pub traces: Option<Arc<Traces>>,
-    /// The bearer token of operators; `None`: their calls are refused.
-    pub operator_token: Option<Arc<Replaceable<SecretString>>>,
-    /// The audit log.
-    pub audit: Arc<AuditLog>,
-}
 
 /// An application with the middleware around every request, and no routes yet.
 pub fn app(
@@ -97,7 +62,16 @@ pub fn api(routes: &mut ServiceConfig) {
             "/.well-known/oauth-authorization-server",
             well_known::metadata,
         ))
+        // RFC 8414 section 5: for clients that know only the path of OpenID Connect Discovery.
+        .service(get(
+            "/.well-known/openid-configuration",
+            well_known::metadata,
+        ))
         // RFC 8414 section 3.1: the path of the issuer follows the well-known path.
+        .service(get(
+            "/.well-known/openid-configuration/{path:.*}",
+            well_known::metadata,
+        ))
         .service(get(
             "/.well-known/oauth-authorization-server/{path:.*}",
             well_known::metadata,

@@ -61,8 +61,10 @@ fn policy(settings: &Settings) -> Policy {
         token: TokenPolicy {
             issuer: settings.http.public_url.issuer().to_owned(),
             audience: settings.token.audience.clone(),
+            audiences: settings.token.scope_audiences(),
             client_id: settings.token.client_id.clone(),
             lifetime: settings.token.lifetime,
+            token_type: settings.token.token_type,
         },
         default_scope: settings.token.default_scope.clone(),
         refuse_empty_scope: settings.token.refuse_empty_scope,

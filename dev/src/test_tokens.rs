@@ -1,7 +1,7 @@
 //! Test tokens: access tokens with any claims, signed with the gateway's key.
 
 use auth_gateway_core::keys::{Key as _, SigningKey};
-use auth_gateway_core::{Gateway, TokenPolicy};
+use auth_gateway_core::{Gateway, TokenPolicy, TokenType};
 use iam_adapters::Moment;
 use iam_adapters::name::Name as _;
 use mock_iam::{jws, random};
@@ -43,7 +43,7 @@ pub fn sign(gateway: &Gateway, token: TestToken) -> Result<SecretString, TestTok
     let policy = gateway.policy();
     let defaults = default_claims(&policy.token, &policy.default_scope, now)?;
     let keys = gateway.keys().signing.key_set();
-    sign_with(keys.current(now), defaults, token)
+    sign_with(keys.current(now), policy.token.token_type, defaults, token)
 }
 
 fn default_claims(
@@ -52,10 +52,7 @@ fn default_claims(
     now: Moment,
 ) -> Result<Map<String, Value>, TestTokenError> {
     let iat = now.unix_seconds();
-    let aud = match policy.audience.as_slice() {
-        [one] => json!(one),
-        many => json!(many),
-    };
+    let aud = json!(policy.audience_of(scope));
     let scope = (!scope.is_empty()).then_some(scope);
     let id = || random::id().ok_or(TestTokenError::Random);
     let claims = [
@@ -76,11 +73,12 @@ fn default_claims(
 
 fn sign_with(
     key: &SigningKey,
+    token_type: TokenType,
     claims: Map<String, Value>,
     token: TestToken,
 ) -> Result<SecretString, TestTokenError> {
     let header = [
-        ("typ", "at+jwt"),
+        ("typ", token_type.name()),
         ("alg", key.algorithm().name()),
         ("kid", key.kid()),
     ];

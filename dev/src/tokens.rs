@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use auth_gateway_core::{Gateway, TokenPolicy};
+use auth_gateway_core::{Gateway, TokenPolicy, TokenType};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::logout_token::verify_signature;
+use iam_adapters::name::Name as _;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use thiserror::Error;
@@ -71,7 +72,7 @@ fn inspect_with(
         other => return Err(NotAJwt::Parts(other.len())),
     };
     let mut problems = Vec::new();
-    check_header(&header, &mut problems);
+    check_header(&header, policy.token_type, &mut problems);
     check_signature(key_set, token, &mut problems);
     check_parties(&claims, policy, &mut problems);
     let expires_in = check_times(&claims, now, &mut problems);
@@ -91,11 +92,18 @@ fn object(part: &str, name: &'static str) -> Result<Map<String, Value>, NotAJwt>
 }
 
 /// RFC 9068 section 4: without the check of the type, an ID token would be accepted as well.
-fn check_header(header: &Map<String, Value>, problems: &mut Vec<String>) {
+fn check_header(header: &Map<String, Value>, expected: TokenType, problems: &mut Vec<String>) {
     let typ = header.get("typ").and_then(Value::as_str);
     let typ = typ.unwrap_or_default().to_ascii_lowercase();
-    if typ.strip_prefix("application/").unwrap_or(&typ) != "at+jwt" {
-        problems.push("typ: is not at+jwt, so this is not an access token".to_owned());
+    let expected = expected.name();
+    if !typ
+        .strip_prefix("application/")
+        .unwrap_or(&typ)
+        .eq_ignore_ascii_case(expected)
+    {
+        problems.push(format!(
+            "typ: is not {expected}, so this is not an access token"
+        ));
     }
     if !header.get("kid").is_some_and(Value::is_string) {
         problems.push("kid: is missing, so no key can be selected".to_owned());
@@ -121,9 +129,17 @@ fn check_parties(claims: &Map<String, Value>, policy: &TokenPolicy, problems: &m
         Some(one) => std::slice::from_ref(one),
         None => &[],
     };
-    let is_ours = |one: &Value| policy.audience.iter().any(|known| one == known);
-    if !audience.iter().any(is_ours) {
-        let known = policy.audience.join(", ");
+    let of_scopes = policy.audiences.iter().map(|entry| &entry.audience);
+    let known: Vec<_> = policy.audience.iter().chain(of_scopes).collect();
+    if !audience
+        .iter()
+        .any(|one| known.iter().any(|known| one == *known))
+    {
+        let known = known
+            .into_iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(", ");
         problems.push(format!("aud: contains none of {known}"));
     }
     for name in ["sub", "client_id", "jti"] {

@@ -34,7 +34,7 @@ pub use error::{Detail, IamError, Misconfiguration, Refusal};
 pub use logout_token::{LogoutNotice, LogoutTokenError, LogoutTokens};
 pub use replaceable::Replaceable;
 pub use resilient::ResilientAdapter;
-pub use scope::{AllowedScopes, InvalidScope, Permission, Permissions, Scope};
+pub use scope::{AllowedScopes, InvalidScope, Permission, Permissions, Scope, ScopePattern};
 pub use types::{
     Authenticated, ClientContext, Credentials, Introspection, InvalidCredentials, Subject,
     UpstreamSession,

@@ -135,9 +135,32 @@ impl fmt::Display for Permission {
     }
 }
 
-/// Scope names, and beginnings of scope names followed by `*`.
+/// A scope name, or the beginning of scope names followed by `*`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScopePattern(Permission);
+
+impl ScopePattern {
+    /// Reads a name or a beginning.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidScope`] if it is not valid in a scope string.
+    pub fn parse(text: &str) -> Result<Self, InvalidScope> {
+        Permission::parse(text).map(Self)
+    }
+
+    /// Whether this is the name, or its beginning. Case-sensitive.
+    #[must_use]
+    pub fn matches(&self, name: &str) -> bool {
+        let pattern = self.0.as_str();
+        let beginning = pattern.strip_suffix('*');
+        beginning.map_or(name == pattern, |beginning| name.starts_with(beginning))
+    }
+}
+
+/// The scope names that a session can be granted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct AllowedScopes(Box<[Permission]>);
+pub struct AllowedScopes(Box<[ScopePattern]>);
 
 impl AllowedScopes {
     /// Reads the names and beginnings.
@@ -146,18 +169,14 @@ impl AllowedScopes {
     ///
     /// [`InvalidScope`] if one of them is not valid in a scope string.
     pub fn parse(names: &[impl AsRef<str>]) -> Result<Self, InvalidScope> {
-        let names = names.iter().map(|name| Permission::parse(name.as_ref()));
+        let names = names.iter().map(|name| ScopePattern::parse(name.as_ref()));
         names.collect::<Result<_, _>>().map(Self)
     }
 
     /// Whether a scope name is among them, or begins with one of them. Case-sensitive.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
-        self.0.iter().any(|allowed| {
-            let allowed = allowed.as_str();
-            let beginning = allowed.strip_suffix('*');
-            beginning.map_or(name == allowed, |beginning| name.starts_with(beginning))
-        })
+        self.0.iter().any(|allowed| allowed.matches(name))
     }
 }
 

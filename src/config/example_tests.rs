@@ -97,6 +97,7 @@ fn setting_is_commented_out_in_the_example_only_without_a_default() {
             "redis.share_knowledge",
             "redis.url",
             "redis.username",
+            "token.audiences",
             "traces.ca_file",
             "traces.endpoint",
             "traces.headers",

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
+use auth_gateway_core::TokenType;
 use iam_adapters::keycloak::KeycloakSettings;
 use secrecy::ExposeSecret;
 use tempfile::NamedTempFile;
@@ -373,4 +374,50 @@ fn client_secret_and_its_file_exclude_each_other_and_a_relative_path_is_not_show
             )]
         );
     }
+}
+
+#[test]
+fn audience_by_scope_is_a_list_of_tables() {
+    let file = r#"
+        [token]
+        type = "JWT"
+        [[token.audiences]]
+        scope = "orders:*"
+        audience = "https://orders.example.test"
+        [[token.audiences]]
+        scope = "read"
+        audience = "catalog"
+    "#;
+    let token = load_text(file, &[]).expect("valid").token;
+    let entries = token.audiences.iter();
+    let entries = entries.map(|entry| (entry.scope.as_str(), entry.audience.as_str()));
+    assert_eq!(
+        entries.collect::<Vec<_>>(),
+        [
+            ("orders:*", "https://orders.example.test"),
+            ("read", "catalog")
+        ]
+    );
+    assert_eq!(token.token_type, TokenType::Jwt);
+    for (entry, problem) in [
+        (
+            "scope = 'a b'\naudience = 'x'",
+            r#"token.audiences: "a b" must be scope names with one space between them (RFC 6749 section 3.3) (set in FILE)"#,
+        ),
+        (
+            "scope = 'a'\naudience = ''",
+            r#"token.audiences: must name the audience of "a" (set in FILE)"#,
+        ),
+        (
+            "scope = 'a'\naudience = 'x'\nscopes = 'b'",
+            "token.audiences: unknown field `scopes`, expected `scope` or `audience` (set in FILE)",
+        ),
+    ] {
+        let file = format!("[[token.audiences]]\n{entry}");
+        assert_eq!(problems(&file, &[]), [problem]);
+    }
+    assert_eq!(
+        problems("[token]\ntype = 'jwt'", &[]),
+        ["token.type: expected `at+jwt` or `JWT` (set in FILE)"]
+    );
 }

@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
-use iam_adapters::Scope;
+use auth_gateway_core::{ScopeAudience, TokenType};
+use iam_adapters::name::Name;
+use iam_adapters::{Scope, ScopePattern};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::known::join;
 use super::problems::Problems;
 use super::public_url::PublicUrl;
-use super::section::section;
+use super::section::{expected, section};
 
 /// The most for `lifetime`: an access token cannot be revoked.
 const LIFETIME_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -21,6 +25,11 @@ section! {
         /// The claim `aud`. Never empty after [`load`](super::load).
         #[serde(deserialize_with = "iam_adapters::list::deserialize")]
         pub audience: Vec<String> = Vec::new();
+        /// The claim `aud` by granted scope.
+        pub audiences: Vec<AudienceSettings> = Vec::new();
+        /// The `typ` in the header.
+        #[serde(rename = "type", deserialize_with = "token_type")]
+        pub token_type: TokenType = TokenType::AtJwt;
         /// The claim `client_id`.
         pub client_id: String = "auth-gateway".to_owned();
         /// The scope of a request without one.
@@ -30,7 +39,35 @@ section! {
     }
 }
 
+fn token_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TokenType, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let mut all = TokenType::ALL.into_iter();
+    all.find(|one| one.name() == text)
+        .ok_or_else(|| D::Error::custom(expected(&TokenType::ALL.map(Name::name))))
+}
+
+/// An entry of `[[token.audiences]]`.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct AudienceSettings {
+    /// A scope name, or the beginning of scope names followed by `*`.
+    pub scope: String,
+    /// The claim `aud` of these scopes.
+    pub audience: String,
+}
+
 impl TokenSettings {
+    /// The audiences by scope, after [`check`](Self::check).
+    pub(crate) fn scope_audiences(&self) -> Vec<ScopeAudience> {
+        let entries = self.audiences.iter().filter_map(|entry| {
+            Some(ScopeAudience {
+                scope: ScopePattern::parse(&entry.scope).ok()?,
+                audience: entry.audience.clone(),
+            })
+        });
+        entries.collect()
+    }
+
     pub(super) fn default_audience(&mut self, public_url: &PublicUrl) {
         if self.audience.is_empty() {
             self.audience.push(public_url.issuer().to_owned());
@@ -44,6 +81,17 @@ impl TokenSettings {
         }
         if self.audience.iter().any(String::is_empty) {
             problems.add("token.audience", "must not name an empty audience");
+        }
+        for entry in &self.audiences {
+            if let Err(invalid) = ScopePattern::parse(&entry.scope) {
+                problems.add("token.audiences", format!("{:?} {invalid}", entry.scope));
+            }
+            if entry.audience.is_empty() {
+                problems.add(
+                    "token.audiences",
+                    format!("must name the audience of {:?}", entry.scope),
+                );
+            }
         }
         if self.client_id.is_empty() {
             problems.add("token.client_id", "must not be empty");

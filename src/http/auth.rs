@@ -16,8 +16,8 @@ use crate::telemetry::metrics::Route;
 use auth_gateway_core::error::GatewayError;
 use auth_gateway_core::session::TOKEN_BYTES_MAX;
 
-use super::AppState;
 use super::api_error::{ApiError, InvalidRequest};
+use super::app_state::AppState;
 use super::body::{self, Presence, RequestBody, no_store};
 use super::middleware::{request_context, warn_of_untrusted_proxy};
 

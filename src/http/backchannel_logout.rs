@@ -9,8 +9,8 @@ use url::form_urlencoded;
 
 use crate::telemetry::metrics::Route;
 
-use super::AppState;
 use super::api_error::{ApiError, InvalidRequest};
+use super::app_state::AppState;
 use super::body::{self, no_store};
 use super::middleware::request_context;
 

@@ -10,8 +10,8 @@ use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer as _};
 use serde_json::Value;
 
-use super::AppState;
 use super::api_error::{ApiError, InvalidRequest};
+use super::app_state::AppState;
 use auth_gateway_server::BodyError;
 
 /// The largest body. A login needs 2 KiB at most, an exchange 11.

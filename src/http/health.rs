@@ -12,7 +12,7 @@ use auth_gateway_core::iams::Iam;
 use auth_gateway_core::keys::Key as _;
 use auth_gateway_core::upstream_logouts::OverdueLogouts;
 
-use super::AppState;
+use super::app_state::AppState;
 
 /// `GET /health/live`: the process responds. Nothing else is checked, because a restart repairs
 /// nothing outside of the process.

@@ -29,8 +29,8 @@ use auth_gateway_core::event::{Event, LoginEnd, Subscriber};
 use auth_gateway_core::request::{RequestContext, RequestId};
 use auth_gateway_server::{ConnectionEvents, ConnectionRefusal, ShedReason};
 
-use super::AppState;
 use super::api_error::{ApiError, InvalidRequest};
+use super::app_state::AppState;
 use super::trace;
 
 /// Keeps what the events of a request contain for its log line.

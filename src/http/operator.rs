@@ -15,8 +15,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use subtle::ConstantTimeEq as _;
 
-use super::AppState;
 use super::api_error::{ApiError, InvalidRequest};
+use super::app_state::AppState;
 use super::auth::{invalid_credentials, json, timestamp};
 use super::body::{self, Presence, RequestBody, no_store};
 use super::middleware::request_context;

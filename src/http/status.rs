@@ -11,7 +11,7 @@ use humantime_serde::re::humantime::format_duration;
 use iam_adapters::Moment;
 use iam_adapters::name::Name as _;
 
-use super::AppState;
+use super::app_state::AppState;
 use super::auth::timestamp;
 use super::health::report;
 use super::well_known::jwks_uri;

@@ -78,6 +78,7 @@ fn path(route: Route, path: &str) -> Option<&'static str> {
             "/.well-known/oauth-authorization-server" => {
                 Some("/.well-known/oauth-authorization-server")
             }
+            "/.well-known/openid-configuration" => Some("/.well-known/openid-configuration"),
             _ => None,
         },
         Route::Management | Route::Other => None,

@@ -5,7 +5,8 @@ use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
 use serde_json::json;
 
-use super::{AppState, entity_tag};
+use super::app_state::AppState;
+use super::entity_tag;
 
 /// `GET /.well-known/jwks.json` (RFC 7517 section 5).
 pub(super) async fn keys(app_state: Data<AppState>, request: HttpRequest) -> HttpResponse {
@@ -21,7 +22,8 @@ pub(super) async fn keys(app_state: Data<AppState>, request: HttpRequest) -> Htt
     )
 }
 
-/// `GET /.well-known/oauth-authorization-server` (RFC 8414).
+/// `GET /.well-known/oauth-authorization-server` (RFC 8414), and `/.well-known/openid-configuration`. The
+/// gateway issues no ID tokens, so the document has no member that is only of OpenID Connect.
 pub(super) async fn metadata(app_state: Data<AppState>, request: HttpRequest) -> HttpResponse {
     let issuer = &app_state.gateway.policy().token.issuer;
     let metadata = json!({

@@ -4,9 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use base64::Engine as _;
-use iam_adapters::Moment;
 use iam_adapters::name::Name as _;
+use iam_adapters::{Moment, ScopePattern};
 use serde::Serialize;
+use strum::IntoStaticStr;
 
 use super::error::Internal;
 use super::keys::{DerivedFrom, Key as _, KeySet, SigningKey};
@@ -53,12 +54,73 @@ pub struct Exchanged {
 pub struct TokenPolicy {
     /// `iss`: equal to the base URL of the discovery documents.
     pub issuer: String,
-    /// `aud`: who must accept the tokens. Never empty.
+    /// `aud` of scopes that no entry of `audiences` matches: who must accept the tokens. Never empty.
     pub audience: Vec<String>,
+    /// `aud` of the granted scopes. The first entry that matches a scope decides.
+    pub audiences: Vec<ScopeAudience>,
     /// `client_id` (RFC 9068 section 2.2). The API has no clients, so this is the gateway.
     pub client_id: String,
     /// The longest lifetime of a token.
     pub lifetime: Duration,
+    /// `typ` in the header of the tokens.
+    pub token_type: TokenType,
+}
+
+impl TokenPolicy {
+    /// The audience of the granted scope: that of each of its names, in their order, each once.
+    #[must_use]
+    pub fn audience_of<'a>(&'a self, granted: &str) -> Audience<'a> {
+        if self.audiences.is_empty() || granted.is_empty() {
+            return Audience::by_default(&self.audience);
+        }
+        let mut audience: Vec<&str> = Vec::new();
+        for name in granted.split(' ') {
+            let entry = self.audiences.iter().find(|of| of.scope.matches(name));
+            match entry {
+                Some(entry) => add_once(&mut audience, &entry.audience),
+                None => self
+                    .audience
+                    .iter()
+                    .for_each(|one| add_once(&mut audience, one)),
+            }
+        }
+        match *audience {
+            [one] => Audience::One(one),
+            _ => Audience::OfScopes(audience),
+        }
+    }
+}
+
+fn add_once<'a>(audience: &mut Vec<&'a str>, one: &'a str) {
+    if !audience.contains(&one) {
+        audience.push(one);
+    }
+}
+
+/// The audience of the scopes of a pattern: the service that accepts them.
+#[derive(Debug, Clone)]
+pub struct ScopeAudience {
+    /// The scopes.
+    pub scope: ScopePattern,
+    /// Their audience.
+    pub audience: String,
+}
+
+/// The `typ` of access tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, Serialize)]
+#[serde(into = "&'static str")]
+pub enum TokenType {
+    /// RFC 9068 section 2.1: no verifier takes another JWT of the issuer for an access token.
+    #[strum(serialize = "at+jwt")]
+    AtJwt,
+    /// For verifiers that accept nothing else.
+    #[strum(serialize = "JWT")]
+    Jwt,
+}
+
+impl TokenType {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::AtJwt, Self::Jwt];
 }
 
 /// The claims of one access token.
@@ -88,12 +150,25 @@ struct Claims<'a> {
     sid: &'a str,
 }
 
-/// RFC 7519 section 4.1.3: one audience may be a string, which more verifiers support.
-#[derive(Serialize)]
+/// The claim `aud`. RFC 7519 section 4.1.3: one audience may be a string, which more verifiers support.
+#[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Audience<'a> {
+pub enum Audience<'a> {
+    /// One audience.
     One(&'a str),
-    Many(&'a [String]),
+    /// That of scopes without an entry.
+    Default(&'a [String]),
+    /// Those of several scopes.
+    OfScopes(Vec<&'a str>),
+}
+
+impl<'a> Audience<'a> {
+    const fn by_default(audience: &'a [String]) -> Self {
+        match audience {
+            [one] => Self::One(one.as_str()),
+            all => Self::Default(all),
+        }
+    }
 }
 
 const JTI_LEN: usize = 16;
@@ -128,10 +203,7 @@ pub(super) fn issue(
         &Claims {
             iss: &policy.issuer,
             sub: grant.subject,
-            aud: match policy.audience.as_slice() {
-                [one] => Audience::One(one),
-                many => Audience::Many(many),
-            },
+            aud: policy.audience_of(grant.scope),
             exp: iat + expires_in,
             iat,
             jti: std::str::from_utf8(&jti).map_err(|_| Internal::Encoding)?,
@@ -143,7 +215,11 @@ pub(super) fn issue(
     written.map_err(|_| Internal::Encoding)?;
 
     let key = keys.current(now);
-    let EncodedHeader(header) = &**key.derived();
+    let headers: &EncodedHeaders = key.derived();
+    let header = match policy.token_type {
+        TokenType::AtJwt => &headers.at_jwt,
+        TokenType::Jwt => &headers.jwt,
+    };
     let mut jwt = Vec::with_capacity(header.len() + encoded(claims.len()) + SIGNATURE_CAPACITY);
     jwt.extend_from_slice(header.as_bytes());
     append(&mut jwt, &claims)?;
@@ -177,14 +253,24 @@ fn append(jwt: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Internal> {
     Ok(())
 }
 
-/// The JOSE header of the access tokens of a key, in base64url (RFC 9068 section 2.1).
-struct EncodedHeader(String);
+/// The JOSE header of the access tokens of a key, in base64url, for each [`TokenType`].
+struct EncodedHeaders {
+    at_jwt: String,
+    jwt: String,
+}
 
-impl DerivedFrom<SigningKey> for EncodedHeader {
+impl DerivedFrom<SigningKey> for EncodedHeaders {
     fn derived_from(key: &SigningKey) -> Self {
         let (algorithm, kid) = (key.algorithm().name(), key.kid());
-        let header = format!(r#"{{"typ":"at+jwt","alg":"{algorithm}","kid":"{kid}"}}"#);
-        Self(BASE64.encode(header))
+        let header = |typ: TokenType| {
+            let typ = typ.name();
+            let header = format!(r#"{{"typ":"{typ}","alg":"{algorithm}","kid":"{kid}"}}"#);
+            BASE64.encode(header)
+        };
+        Self {
+            at_jwt: header(TokenType::AtJwt),
+            jwt: header(TokenType::Jwt),
+        }
     }
 }
 

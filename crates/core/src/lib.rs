@@ -29,7 +29,7 @@ mod single_flight;
 pub mod timeline;
 pub mod upstream_logouts;
 
-pub use access_token::{AccessToken, Exchanged, TokenPolicy};
+pub use access_token::{AccessToken, Exchanged, ScopeAudience, TokenPolicy, TokenType};
 pub use gateway::{Gateway, GatewayParts, Policy};
 pub use gateway_keys::{KeyWarning, Keys};
 pub use random::Random;

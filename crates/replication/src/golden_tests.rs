@@ -48,7 +48,7 @@ use auth_gateway_core::revoked_sessions::RevokedSessions;
 use auth_gateway_core::session;
 use auth_gateway_core::session_id::SessionId;
 use auth_gateway_core::shared_tables::{Replicas, SharedTables};
-use auth_gateway_core::{Exchanged, Gateway, GatewayParts, Policy, Random, TokenPolicy};
+use auth_gateway_core::{Exchanged, Gateway, GatewayParts, Policy, Random, TokenPolicy, TokenType};
 
 /// When every golden file was written.
 const NOW: Moment = Moment {
@@ -266,6 +266,8 @@ fn policy() -> Policy {
             audience: vec!["https://api.example.test".to_owned()],
             client_id: "auth-gateway".to_owned(),
             lifetime: Duration::from_secs(3_600),
+            audiences: Vec::new(),
+            token_type: TokenType::AtJwt,
         },
         default_scope: String::new(),
         refuse_empty_scope: false,

@@ -15,10 +15,12 @@ const POSTED: [&str; 4] = [
     "/api/v1/auth/backchannel-logout",
 ];
 
-const READ: [&str; 4] = [
+const READ: [&str; 6] = [
     "/.well-known/jwks.json",
     "/.well-known/oauth-authorization-server",
     "/.well-known/oauth-authorization-server/tenant",
+    "/.well-known/openid-configuration",
+    "/.well-known/openid-configuration/tenant",
     "/openapi.yaml",
 ];
 
@@ -68,7 +70,7 @@ fn unknown_path_is_a_404_for_every_method() {
         "/api/v1/auth/../auth/login",
         "/api/v2/auth/login",
         "/.well-known/",
-        "/.well-known/openid-configuration",
+        "/.well-known/openid-federation",
         "/metrics",
         "/health/live",
         "/health/ready",

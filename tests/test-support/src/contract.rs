@@ -11,7 +11,7 @@ mod pointer;
 #[cfg(test)]
 mod tests;
 
-use crate::endpoints::METADATA;
+use crate::endpoints::{METADATA, OPENID_METADATA};
 
 use pointer::{Pointer, fits};
 
@@ -109,8 +109,10 @@ impl Contract {
     fn response(&self, method: &str, path: &str, status: u16) -> Result<Pointer, String> {
         let mut path = path.split('?').next().unwrap_or_default();
         // RFC 8414 section 3.1: the issuer's path may follow. OpenAPI cannot express such a path.
-        if path.starts_with(&format!("{METADATA}/")) {
-            path = METADATA;
+        for metadata in [METADATA, OPENID_METADATA] {
+            if path.starts_with(&format!("{metadata}/")) {
+                path = metadata;
+            }
         }
         let Some((item, operations)) = self.item(path) else {
             return elsewhere(status);

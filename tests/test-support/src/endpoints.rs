@@ -12,6 +12,8 @@ pub const BACKCHANNEL_LOGOUT: &str = "/api/v1/auth/backchannel-logout";
 pub const JWKS: &str = "/.well-known/jwks.json";
 /// The metadata of the authorization server (RFC 8414).
 pub const METADATA: &str = "/.well-known/oauth-authorization-server";
+/// The same, for clients of OpenID Connect Discovery.
+pub const OPENID_METADATA: &str = "/.well-known/openid-configuration";
 /// Revokes sessions, on the management listener.
 pub const REVOKE: &str = "/admin/v1/sessions/revoke";
 /// Resets the login limits of an account, on the management listener.

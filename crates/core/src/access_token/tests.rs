@@ -34,6 +34,8 @@ fn policy(audience: &[&str]) -> TokenPolicy {
         audience: audience.iter().map(|&one| one.to_owned()).collect(),
         client_id: "auth-gateway".to_owned(),
         lifetime: Duration::from_secs(3_600),
+        audiences: Vec::new(),
+        token_type: TokenType::AtJwt,
     }
 }
 
@@ -198,4 +200,55 @@ fn debug_output_does_not_contain_the_signature() {
     let token = minted(&key_set(Algorithm::EdDsa), &["a"], GRANT);
     let signature = token.expose().rsplit('.').next().unwrap();
     assert!(!format!("{token:?}").contains(signature));
+}
+
+#[test]
+fn audience_is_that_of_the_granted_scopes_in_their_order_each_once() {
+    let keys = key_set(Algorithm::EdDsa);
+    let entry = |scope: &str, audience: &str| ScopeAudience {
+        scope: ScopePattern::parse(scope).unwrap(),
+        audience: audience.to_owned(),
+    };
+    let policy = TokenPolicy {
+        audiences: vec![
+            entry("orders:admin", "admin"),
+            entry("orders:*", "orders"),
+            entry("catalog:*", "catalog"),
+        ],
+        ..policy(&["first", "second"])
+    };
+    for (scope, expected) in [
+        ("orders:read", json!("orders")),
+        // The first entry that matches decides.
+        ("orders:admin", json!("admin")),
+        ("orders:read orders:write", json!("orders")),
+        (
+            "catalog:read orders:read catalog:write",
+            json!(["catalog", "orders"]),
+        ),
+        // A scope without an entry has the audience of all.
+        ("read", json!(["first", "second"])),
+        ("orders:read read", json!(["orders", "first", "second"])),
+        ("Orders:read", json!(["first", "second"])),
+        ("", json!(["first", "second"])),
+    ] {
+        let grant = Grant { scope, ..GRANT };
+        let token = issue(&keys, &policy, grant, at(NOW), &SystemRandom::new()).unwrap();
+        let (_, claims) = verified(keys.iter().next().unwrap(), token.expose()).unwrap();
+        assert_eq!(claims["aud"], expected, "{scope}");
+    }
+}
+
+#[test]
+fn type_is_that_of_the_settings() {
+    let keys = key_set(Algorithm::EdDsa);
+    for token_type in TokenType::ALL {
+        let policy = TokenPolicy {
+            token_type,
+            ..policy(&["a"])
+        };
+        let token = issue(&keys, &policy, GRANT, at(NOW), &SystemRandom::new()).unwrap();
+        let (header, _) = verified(keys.iter().next().unwrap(), token.expose()).unwrap();
+        assert_eq!(header["typ"], token_type.name());
+    }
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::verifier::Verifier;
 use super::{IamFixture, READ, session_of};
-use crate::endpoints::{JWKS, METADATA, TOKEN};
+use crate::endpoints::{JWKS, METADATA, OPENID_METADATA, TOKEN};
 use crate::gateway::PUBLIC_URL;
 use crate::keys::TestKeys;
 
@@ -24,23 +24,26 @@ pub async fn token_can_be_verified_from_discovery(fixture: &IamFixture) {
 
 pub async fn metadata_lists_the_endpoints(fixture: &IamFixture) {
     let gateway = fixture.gateway();
-    let answer = gateway.get(METADATA, &[]).await;
-    assert_eq!(
-        answer.json(),
-        json!({
-            "issuer": PUBLIC_URL,
-            "token_endpoint": format!("{PUBLIC_URL}{TOKEN}"),
-            "jwks_uri": format!("{PUBLIC_URL}{JWKS}"),
-            "response_types_supported": [],
-            "grant_types_supported": ["session"],
-            "token_endpoint_auth_methods_supported": ["none"],
-        })
-    );
+    for path in [METADATA, OPENID_METADATA] {
+        let answer = gateway.get(path, &[]).await;
+        assert_eq!(
+            answer.json(),
+            json!({
+                "issuer": PUBLIC_URL,
+                "token_endpoint": format!("{PUBLIC_URL}{TOKEN}"),
+                "jwks_uri": format!("{PUBLIC_URL}{JWKS}"),
+                "response_types_supported": [],
+                "grant_types_supported": ["session"],
+                "token_endpoint_auth_methods_supported": ["none"],
+            }),
+            "{path}"
+        );
+    }
 }
 
 pub async fn published_documents_can_be_cached(fixture: &IamFixture) {
     let gateway = fixture.gateway_with(&[("keys.jwks_max_age", "5m")]);
-    for path in [JWKS, METADATA, "/openapi.yaml"] {
+    for path in [JWKS, METADATA, OPENID_METADATA, "/openapi.yaml"] {
         let answer = gateway.get(path, &[]).await;
         assert_eq!(answer.status, 200);
         assert_eq!(answer.header("cache-control"), "public, max-age=300");

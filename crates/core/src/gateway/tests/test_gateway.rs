@@ -25,7 +25,7 @@ use crate::login_limiter::{Bound, Limits, SlowRate};
 use crate::request::RequestContext;
 use crate::revocations::{RemoteOutcome, Revocation};
 use crate::shared_tables::{Replicas, SharedTables};
-use crate::{Exchanged, Gateway, GatewayParts, Keys, Policy, TokenPolicy};
+use crate::{Exchanged, Gateway, GatewayParts, Keys, Policy, TokenPolicy, TokenType};
 use test_support::scripted_iam::{Call, HeldCalls, Reply, ScriptedIam};
 
 /// The initial time of the clock, in seconds since 1970.
@@ -86,6 +86,8 @@ pub(crate) fn policy() -> Policies {
                 audience: vec!["https://api.test".to_owned()],
                 client_id: "auth-gateway".to_owned(),
                 lifetime: Duration::from_secs(3_600),
+                audiences: Vec::new(),
+                token_type: TokenType::AtJwt,
             },
             default_scope: String::new(),
             refuse_empty_scope: false,

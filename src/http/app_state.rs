@@ -1,0 +1,41 @@
+//! The state that the handlers of both listeners share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use iam_adapters::{Moment, Replaceable};
+use ipnet::IpNet;
+use secrecy::SecretString;
+
+use crate::audit::AuditLog;
+use crate::health::{Health, Lifecycle};
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::traces::Traces;
+use auth_gateway_core::Gateway;
+
+/// The state that the handlers of both listeners share.
+#[derive(Debug)]
+pub struct AppState {
+    /// The three operations.
+    pub gateway: Arc<Gateway>,
+    /// The metrics.
+    pub metrics: Arc<Metrics>,
+    /// The state of this replica and of the IAM.
+    pub health: Arc<Health>,
+    /// How long verifiers may cache the published keys.
+    pub jwks_max_age: Duration,
+    /// Whether faults of the IAM get 502, 503 or 504 in place of 500.
+    pub precise_backend_status: bool,
+    /// When the gateway was built.
+    pub started: Moment,
+    /// Whether this replica is stopping.
+    pub lifecycle: Lifecycle,
+    /// The networks of the proxies whose forwarding headers are used.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Decides which requests are traced; `None`: none.
+    pub traces: Option<Arc<Traces>>,
+    /// The bearer token of operators; `None`: their calls are refused.
+    pub operator_token: Option<Arc<Replaceable<SecretString>>>,
+    /// The audit log.
+    pub audit: Arc<AuditLog>,
+}
