@@ -1,18 +1,19 @@
 //! The Keycloak adapter against a scripted server: its requests, and the meaning of each response.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::clock::SystemClock;
 use iam_adapters::keycloak::{Keycloak, KeycloakSettings};
-use iam_adapters::{
-    Authenticated, ClientContext, Credentials, IamAdapter, IamError, Misconfiguration, Permission,
-    Permissions, Subject, UpstreamSession,
-};
+use iam_adapters::{Permissions, Subject, UpstreamSession};
 use serde_json::{Value, json};
 use test_support::scripted_upstream::keycloak::{
     CLIENT, PERMISSIONS, PERMISSIONS_CLIENT, REALM, SESSION, SUBJECT, refresh_token,
+};
+
+use super::calls::{
+    PASSWORD, SECRET, client, credentials, is_misconfigured, kind, log_in, misconfigured,
+    permissions,
 };
 
 mod faults;
@@ -27,10 +28,6 @@ mod proof;
 mod roles;
 mod secrecy;
 mod tls;
-
-pub(super) const PASSWORD: &str = "alice-pass";
-const SECRET: &str = "gate-secret-0123456789";
-
 /// Long enough for loopback.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
@@ -58,25 +55,8 @@ pub(super) fn adapter(url: &str) -> Keycloak {
     adapter_with(url, &json!({}))
 }
 
-pub(super) fn credentials(password: &str) -> Credentials {
-    Credentials::new("alice@example.test".to_owned(), password.into()).expect("credentials")
-}
-
-pub(super) fn client() -> ClientContext {
-    ClientContext {
-        address: Some(IpAddr::from([192, 0, 2, 7]).into()),
-        request_id: "request-1".to_owned(),
-    }
-}
-
 pub(super) fn session() -> UpstreamSession {
     session_of(CLIENT)
-}
-
-/// A login with the right password.
-async fn log_in(adapter: &impl IamAdapter) -> Result<Authenticated, IamError> {
-    let credentials = credentials(PASSWORD);
-    adapter.authenticate(&credentials, &client()).await
 }
 
 /// The session, as one of this client.
@@ -88,26 +68,6 @@ fn session_of(client: &str) -> UpstreamSession {
     }
 }
 
-pub(super) fn permissions(names: &[&str]) -> Permissions {
-    names
-        .iter()
-        .map(|name| Permission::parse(name).expect(name))
-        .collect()
-}
-
 fn all_permissions() -> Permissions {
     permissions(&PERMISSIONS)
-}
-
-/// The cause, if the result is a misconfiguration.
-fn misconfigured<T>(result: &Result<T, IamError>) -> Option<Misconfiguration> {
-    match result {
-        Err(IamError::Misconfigured { what, .. }) => Some(*what),
-        _ => None,
-    }
-}
-
-/// The kind of the error, or `ok`.
-fn kind<T>(result: &Result<T, IamError>) -> &'static str {
-    result.as_ref().map_or_else(IamError::kind, |_| "ok")
 }

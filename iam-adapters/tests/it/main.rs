@@ -2,6 +2,8 @@
 
 // The attribute tells clippy that the helpers of the tests are test code.
 #[cfg(test)]
+mod calls;
+#[cfg(test)]
 mod client;
 #[cfg(test)]
 mod keycloak;

@@ -4,14 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use iam_adapters::UpstreamSession;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::oauth2::{OAuth2, OAuth2Settings};
-use iam_adapters::{
-    Authenticated, ClientContext, Credentials, IamAdapter, IamError, Misconfiguration, Permission,
-    Permissions, UpstreamSession,
-};
 use serde_json::{Value, json};
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
+
+use super::calls::{
+    PASSWORD, SECRET, client, credentials, is_misconfigured, kind, log_in, misconfigured,
+    permissions,
+};
 
 mod client_authentication;
 mod discovery;
@@ -20,8 +22,6 @@ mod login;
 mod sessions;
 
 const CLIENT: &str = "auth-gateway";
-const SECRET: &str = "gate-secret-0123456789";
-const PASSWORD: &str = "alice-pass";
 const SUBJECT: &str = "orCYyUmjKcxJz4sFsmvgwVhgzhwgDmmZ";
 const ACCESS_TOKEN: &str = "access-canary";
 const REFRESH_TOKEN: &str = "refresh-canary";
@@ -122,42 +122,7 @@ fn adapter(upstream: &ScriptedUpstream) -> OAuth2 {
     adapter_with(upstream, &json!({}))
 }
 
-fn credentials(password: &str) -> Credentials {
-    Credentials::new("alice@example.test".to_owned(), password.into()).expect("credentials")
-}
-
-fn client() -> ClientContext {
-    ClientContext {
-        address: Some(std::net::IpAddr::from([192, 0, 2, 7]).into()),
-        request_id: "request-1".to_owned(),
-    }
-}
-
-/// A login with the right password.
-async fn log_in(adapter: &OAuth2) -> Result<Authenticated, IamError> {
-    let credentials = credentials(PASSWORD);
-    adapter.authenticate(&credentials, &client()).await
-}
-
 /// The session of a login that must succeed.
 async fn session(adapter: &OAuth2) -> UpstreamSession {
     log_in(adapter).await.expect("a login").session
-}
-
-fn permissions(names: &[&str]) -> Permissions {
-    let names = names.iter();
-    names
-        .map(|name| Permission::parse(name).expect("a permission"))
-        .collect()
-}
-
-fn misconfigured<T>(result: &Result<T, IamError>) -> Option<Misconfiguration> {
-    match result {
-        Err(IamError::Misconfigured { what, .. }) => Some(*what),
-        _ => None,
-    }
-}
-
-fn kind<T>(result: &Result<T, IamError>) -> &'static str {
-    result.as_ref().map_or_else(IamError::kind, |_| "ok")
 }

@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 use test_support::scripted_upstream::keycloak::{INTROSPECTION, SUBJECT, active};
 use test_support::scripted_upstream::{Answer, RefusingPort, ScriptedUpstream};
 
-use super::keycloak::{PASSWORD, adapter, client, credentials, permissions, session};
+use super::calls::{PASSWORD, client, credentials, permissions};
+use super::keycloak::{adapter, session};
 
 const DECISION: &str = "/v1/data/gateway/scopes";
 const TOKEN: &str = "canary-bearer-token";

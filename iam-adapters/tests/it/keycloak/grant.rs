@@ -7,7 +7,7 @@ use test_support::scripted_upstream::keycloak::{
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
-use super::{adapter, kind, log_in, misconfigured};
+use super::{adapter, is_misconfigured, kind, log_in, misconfigured};
 
 #[tokio::test]
 async fn description_of_invalid_grant_selects_the_refusal() {
@@ -179,5 +179,5 @@ async fn client_without_refresh_tokens_is_misconfigured() {
     without.as_object_mut().unwrap().remove("refresh_token");
     upstream.on(TOKEN, Answer::json(200, without));
     let answer = log_in(&adapter(&upstream.url())).await;
-    assert_eq!(misconfigured(&answer), Some(Misconfiguration::Other));
+    is_misconfigured(&answer, Misconfiguration::Other);
 }

@@ -7,7 +7,7 @@ use test_support::scripted_upstream::keycloak::{
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
-use super::{adapter, all_permissions, kind, misconfigured, session, session_of};
+use super::{adapter, all_permissions, is_misconfigured, kind, misconfigured, session, session_of};
 
 #[tokio::test]
 async fn introspection_sends_the_refresh_token_and_the_hint_unchanged() {
@@ -223,9 +223,9 @@ async fn token_endpoint_distinguishes_an_unknown_client_from_a_wrong_secret() {
     ] {
         upstream.on(TOKEN, at_token);
         let introspected = keycloak.introspect(&session()).await;
-        assert_eq!(misconfigured(&introspected), Some(expected));
+        is_misconfigured(&introspected, expected);
         let probed = keycloak.probe().await;
-        assert_eq!(misconfigured(&probed), Some(expected));
+        is_misconfigured(&probed, expected);
         let both = introspected.expect_err("a fault").to_string();
         let names_both = both.contains("check client_secret and client_id");
         assert_eq!(names_both, expected == secret, "{both}");

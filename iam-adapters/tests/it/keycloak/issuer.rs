@@ -7,7 +7,7 @@ use test_support::scripted_upstream::keycloak::{
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
-use super::{adapter, adapter_with, kind, log_in, misconfigured};
+use super::{adapter, adapter_with, is_misconfigured, kind, log_in, misconfigured};
 
 #[tokio::test]
 async fn issuer_is_confirmed_once_before_the_first_password_is_sent() {
@@ -95,13 +95,10 @@ async fn probe_that_finds_another_issuer_stops_logins() {
     let keycloak = adapter(&upstream.url());
     assert_eq!(kind(&keycloak.probe().await), "ok");
     upstream.on(DISCOVERY, discovery("http://elsewhere.test/realms/shop"));
-    assert_eq!(
-        misconfigured(&keycloak.probe().await),
-        Some(Misconfiguration::Issuer)
-    );
+    is_misconfigured(&keycloak.probe().await, Misconfiguration::Issuer);
     let before = upstream.requests_to(TOKEN).len();
     let answer = log_in(&keycloak).await;
-    assert_eq!(misconfigured(&answer), Some(Misconfiguration::Issuer));
+    is_misconfigured(&answer, Misconfiguration::Issuer);
     assert_eq!(upstream.requests_to(TOKEN).len(), before);
 }
 

@@ -5,7 +5,7 @@ use serde_json::json;
 use test_support::scripted_upstream::keycloak::{LOGOUT, refresh_token, refusal};
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
-use super::{adapter, kind, misconfigured, session, session_of};
+use super::{adapter, is_misconfigured, kind, misconfigured, session, session_of};
 
 #[tokio::test]
 async fn logout_sends_the_refresh_token_unchanged() {
@@ -51,10 +51,7 @@ async fn session_of_another_client_is_not_reported_as_ended() {
     let answer = adapter(&upstream.url())
         .end_session(&session_of("another"))
         .await;
-    assert_eq!(
-        misconfigured(&answer),
-        Some(Misconfiguration::ForeignClient)
-    );
+    is_misconfigured(&answer, Misconfiguration::ForeignClient);
 }
 
 #[tokio::test]

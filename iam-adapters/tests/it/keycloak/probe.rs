@@ -7,7 +7,7 @@ use test_support::scripted_upstream::keycloak::{
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
-use super::{adapter, client, credentials, misconfigured};
+use super::{adapter, client, credentials, is_misconfigured};
 
 /// The response to a password grant without a user.
 fn missing_user() -> Answer {
@@ -64,10 +64,7 @@ async fn probe_tests_direct_grants_until_they_are_proven() {
     upstream.on(TOKEN, disabled.clone());
     for _ in 0..2 {
         let probed = keycloak.probe().await;
-        assert_eq!(
-            misconfigured(&probed),
-            Some(Misconfiguration::PasswordLogin)
-        );
+        is_misconfigured(&probed, Misconfiguration::PasswordLogin);
     }
     upstream.on(TOKEN, missing_user());
     for _ in 0..2 {
@@ -81,12 +78,9 @@ async fn probe_tests_direct_grants_until_they_are_proven() {
     upstream.on(TOKEN, disabled);
     assert_eq!(keycloak.probe().await, Ok(()));
     let login = keycloak.authenticate(&credentials("any"), &client()).await;
-    assert_eq!(misconfigured(&login), Some(Misconfiguration::PasswordLogin));
+    is_misconfigured(&login, Misconfiguration::PasswordLogin);
     let probed = keycloak.probe().await;
-    assert_eq!(
-        misconfigured(&probed),
-        Some(Misconfiguration::PasswordLogin)
-    );
+    is_misconfigured(&probed, Misconfiguration::PasswordLogin);
 }
 
 #[tokio::test]
@@ -132,26 +126,17 @@ async fn probe_returns_the_fault_of_the_next_call() {
         ),
     ] {
         upstream.once(INTROSPECTION, refusal(status, error, description));
-        assert_eq!(misconfigured(&keycloak.probe().await), Some(expected));
+        is_misconfigured(&keycloak.probe().await, expected);
     }
     upstream.once(
         DISCOVERY,
         Answer::json(404, json!({"error": "Realm does not exist"})),
     );
-    assert_eq!(
-        misconfigured(&keycloak.probe().await),
-        Some(Misconfiguration::Tenant)
-    );
+    is_misconfigured(&keycloak.probe().await, Misconfiguration::Tenant);
     upstream.once(DISCOVERY, refusal(403, "invalid_request", "HTTPS required"));
-    assert_eq!(
-        misconfigured(&keycloak.probe().await),
-        Some(Misconfiguration::Tls)
-    );
+    is_misconfigured(&keycloak.probe().await, Misconfiguration::Tls);
     upstream.once(DISCOVERY, discovery("http://elsewhere.test/realms/shop"));
-    assert_eq!(
-        misconfigured(&keycloak.probe().await),
-        Some(Misconfiguration::Issuer)
-    );
+    is_misconfigured(&keycloak.probe().await, Misconfiguration::Issuer);
     assert_eq!(keycloak.probe().await, Ok(()));
 }
 

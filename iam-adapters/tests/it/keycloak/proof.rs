@@ -8,7 +8,7 @@ use test_support::scripted_upstream::keycloak::{
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
-use super::{adapter, kind, log_in, misconfigured, session, session_of};
+use super::{adapter, is_misconfigured, kind, log_in, session, session_of};
 
 /// An adapter whose introspection has reported one session as active.
 async fn proven(upstream: &ScriptedUpstream) -> Keycloak {
@@ -72,10 +72,7 @@ async fn introspection_that_reports_an_active_session_as_inactive_is_a_misconfig
     // A repeated response is no confirmation.
     for _ in 0..2 {
         let answer = keycloak.introspect(&session()).await;
-        assert_eq!(
-            misconfigured(&answer),
-            Some(Misconfiguration::Introspection)
-        );
+        is_misconfigured(&answer, Misconfiguration::Introspection);
     }
 }
 
@@ -107,9 +104,9 @@ async fn session_of_another_host_name_is_not_reported_as_ended() {
         .on(LOGOUT, refusal(400, "invalid_grant", description));
     let keycloak = adapter(&upstream.url());
     let answer = keycloak.introspect(&session()).await;
-    assert_eq!(misconfigured(&answer), Some(Misconfiguration::Issuer));
+    is_misconfigured(&answer, Misconfiguration::Issuer);
     let answer = keycloak.end_session(&session()).await;
-    assert_eq!(misconfigured(&answer), Some(Misconfiguration::Issuer));
+    is_misconfigured(&answer, Misconfiguration::Issuer);
 }
 
 #[tokio::test]
@@ -118,10 +115,7 @@ async fn session_of_another_client_is_not_reported_as_ended() {
     let keycloak = proven(&upstream).await;
     upstream.on(INTROSPECTION, inactive());
     let answer = keycloak.introspect(&session_of("another")).await;
-    assert_eq!(
-        misconfigured(&answer),
-        Some(Misconfiguration::ForeignClient)
-    );
+    is_misconfigured(&answer, Misconfiguration::ForeignClient);
     // This concerns only one session, so introspection stays proven.
     assert_eq!(
         keycloak.introspect(&session()).await,
@@ -144,10 +138,7 @@ async fn misconfiguration_resets_the_proof_until_the_next_active_session() {
         "misconfigured"
     );
     let introspected = keycloak.introspect(&session()).await;
-    assert_eq!(
-        misconfigured(&introspected),
-        Some(Misconfiguration::Introspection)
-    );
+    is_misconfigured(&introspected, Misconfiguration::Introspection);
     assert_eq!(kind(&keycloak.introspect(&session()).await), "ok");
     assert_eq!(
         keycloak.introspect(&session()).await,
@@ -166,10 +157,7 @@ async fn misconfigured_introspection_of_a_login_resets_the_proof() {
     let login = log_in(&keycloak).await;
     assert_eq!(kind(&login), "ok");
     let introspected = keycloak.introspect(&session()).await;
-    assert_eq!(
-        misconfigured(&introspected),
-        Some(Misconfiguration::Introspection)
-    );
+    is_misconfigured(&introspected, Misconfiguration::Introspection);
 }
 
 #[tokio::test]
@@ -181,10 +169,7 @@ async fn login_whose_session_is_reported_inactive_fails_and_ends_the_session() {
     for (nth, logout) in [(1, Answer::empty(204)), (2, Answer::empty(503))] {
         upstream.on(LOGOUT, logout);
         let answer = log_in(&keycloak).await;
-        assert_eq!(
-            misconfigured(&answer),
-            Some(Misconfiguration::Introspection)
-        );
+        is_misconfigured(&answer, Misconfiguration::Introspection);
         upstream.received(LOGOUT, nth).await;
     }
     assert_eq!(
@@ -216,10 +201,7 @@ async fn login_succeeds_without_permissions_if_its_introspection_fails() {
         .on(INTROSPECTION, inactive())
         .on(TOKEN, Answer::json(200, grant()));
     let answer = keycloak.introspect(&session()).await;
-    assert_eq!(
-        misconfigured(&answer),
-        Some(Misconfiguration::Introspection)
-    );
+    is_misconfigured(&answer, Misconfiguration::Introspection);
 }
 
 #[tokio::test]
@@ -229,15 +211,9 @@ async fn probe_fails_after_a_wrong_inactive_until_introspection_reports_an_activ
     let keycloak = adapter(&upstream.url());
     assert_eq!(kind(&keycloak.probe().await), "ok");
     let introspected = keycloak.introspect(&session()).await;
-    assert_eq!(
-        misconfigured(&introspected),
-        Some(Misconfiguration::Introspection)
-    );
+    is_misconfigured(&introspected, Misconfiguration::Introspection);
     let probed = keycloak.probe().await;
-    assert_eq!(
-        misconfigured(&probed),
-        Some(Misconfiguration::Introspection)
-    );
+    is_misconfigured(&probed, Misconfiguration::Introspection);
 
     upstream.on(INTROSPECTION, Answer::json(200, active()));
     assert_eq!(kind(&keycloak.introspect(&session()).await), "ok");

@@ -11,7 +11,7 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
-use super::{adapter_with, kind, log_in, misconfigured};
+use super::{adapter_with, is_misconfigured, kind, log_in};
 
 /// A server that responds to one request with an empty discovery document, and records the request.
 struct TlsServer {
@@ -74,7 +74,7 @@ async fn no_request_is_sent_to_a_server_with_an_untrusted_certificate() {
     let server = TlsServer::start("localhost", rustls::ALL_VERSIONS);
     let keycloak = adapter_with(&server.url(), &json!({}));
     let answer = log_in(&keycloak).await;
-    assert_eq!(misconfigured(&answer), Some(Misconfiguration::Tls));
+    is_misconfigured(&answer, Misconfiguration::Tls);
     assert!(server.received.recv().is_err(), "a request was sent");
 }
 
@@ -91,7 +91,7 @@ async fn no_request_is_sent_to_a_server_with_a_certificate_for_another_name() {
         text.contains("another host name") && !text.contains("elsewhere"),
         "{text}"
     );
-    assert_eq!(misconfigured(&answer), Some(Misconfiguration::Tls));
+    is_misconfigured(&answer, Misconfiguration::Tls);
     assert!(server.received.recv().is_err(), "a request was sent");
 }
 
@@ -123,5 +123,5 @@ async fn port_without_tls_is_a_tls_misconfiguration() {
     });
     let url = format!("https://localhost:{port}");
     let answer = adapter_with(&url, &json!({})).probe().await;
-    assert_eq!(misconfigured(&answer), Some(Misconfiguration::Tls));
+    is_misconfigured(&answer, Misconfiguration::Tls);
 }

@@ -5,8 +5,8 @@ use serde_json::json;
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
 use super::{
-    DISCOVERY, INTROSPECTION, REVOCATION, TOKEN, adapter, adapter_with, healthy, inactive, kind,
-    log_in, metadata, misconfigured, session,
+    DISCOVERY, INTROSPECTION, REVOCATION, TOKEN, adapter, adapter_with, healthy, inactive,
+    is_misconfigured, kind, log_in, metadata, misconfigured, session,
 };
 
 #[tokio::test]
@@ -36,11 +36,8 @@ async fn issuer_must_match_exactly_before_a_password_is_sent() {
         upstream.on(DISCOVERY, Answer::json(200, document));
         let oauth2 = adapter(&upstream);
         let login = log_in(&oauth2).await;
-        assert_eq!(misconfigured(&login), Some(Misconfiguration::Issuer));
-        assert_eq!(
-            misconfigured(&oauth2.probe().await),
-            Some(Misconfiguration::Issuer)
-        );
+        is_misconfigured(&login, Misconfiguration::Issuer);
+        is_misconfigured(&oauth2.probe().await, Misconfiguration::Issuer);
     }
     assert!(upstream.requests_to(TOKEN).is_empty());
 }
@@ -64,7 +61,7 @@ async fn discovery_document_without_usable_endpoints_is_a_misconfiguration() {
             upstream.on(DISCOVERY, Answer::json(200, document));
             let oauth2 = adapter(&upstream);
             let login = log_in(&oauth2).await;
-            assert_eq!(misconfigured(&login), Some(Misconfiguration::Other));
+            is_misconfigured(&login, Misconfiguration::Other);
             let error = login.expect_err("no endpoint").to_string();
             assert!(error.contains(member), "{error}");
             // One that is set replaces it.

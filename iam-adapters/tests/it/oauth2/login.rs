@@ -8,8 +8,8 @@ use test_support::scripted_upstream::Answer;
 
 use super::{
     ACCESS_TOKEN, INTROSPECTION, NOW, PASSWORD, READ, REFRESH_TOKEN, REVOCATION, SUBJECT, TOKEN,
-    WRITE, active, adapter, adapter_with, client, credentials, grant, healthy, inactive, kind,
-    log_in, misconfigured, permissions, session, without,
+    WRITE, active, adapter, adapter_with, client, credentials, grant, healthy, inactive,
+    is_misconfigured, kind, log_in, misconfigured, permissions, session, without,
 };
 
 #[tokio::test]
@@ -255,7 +255,7 @@ async fn login_whose_session_is_reported_inactive_is_a_misconfiguration_and_is_r
     let upstream = healthy().await;
     upstream.on(INTROSPECTION, inactive());
     let login = log_in(&adapter(&upstream)).await;
-    assert_eq!(misconfigured(&login), Some(Misconfiguration::Introspection));
+    is_misconfigured(&login, Misconfiguration::Introspection);
     upstream.received(REVOCATION, 2).await;
 }
 
@@ -325,7 +325,7 @@ async fn login_without_a_refresh_token_needs_one_only_if_it_is_introspected() {
     let upstream = healthy().await;
     upstream.on(TOKEN, Answer::json(200, without("refresh_token", grant())));
     let login = log_in(&adapter(&upstream)).await;
-    assert_eq!(misconfigured(&login), Some(Misconfiguration::Other));
+    is_misconfigured(&login, Misconfiguration::Other);
     let oauth2 = adapter_with(&upstream, &json!({"introspect": "access_token"}));
     let login = log_in(&oauth2).await;
     assert_eq!(kind(&login), "ok");
@@ -509,7 +509,7 @@ async fn unknown_rejection_is_a_possible_refusal_once_a_login_has_succeeded() {
         // Then the client is the cause.
         upstream.on(INTROSPECTION, Answer::empty(401));
         let login = oauth2.authenticate(&credentials, &client).await;
-        assert_eq!(misconfigured(&login), Some(Misconfiguration::ClientSecret));
+        is_misconfigured(&login, Misconfiguration::ClientSecret);
     }
 }
 

@@ -10,8 +10,8 @@ use test_support::scripted_upstream::{Answer, Request};
 
 use super::{
     ACCESS_TOKEN, CLIENT, DISCOVERY, INTROSPECTION, NOW, READ, REFRESH_TOKEN, REVOCATION, TOKEN,
-    WRITE, active, adapter, adapter_with, grant, healthy, inactive, kind, log_in, metadata,
-    misconfigured, permissions, session, with, without,
+    WRITE, active, adapter, adapter_with, grant, healthy, inactive, is_misconfigured, kind, log_in,
+    metadata, misconfigured, permissions, session, with, without,
 };
 
 #[tokio::test]
@@ -59,15 +59,12 @@ async fn inactive_is_not_believed_while_logins_are_reported_inactive() {
         Ok(Introspection::Inactive)
     );
     let login = log_in(&oauth2).await;
-    assert_eq!(misconfigured(&login), Some(Misconfiguration::Introspection));
+    is_misconfigured(&login, Misconfiguration::Introspection);
     for result in [
         oauth2.introspect(&session).await.map(drop),
         oauth2.probe().await,
     ] {
-        assert_eq!(
-            misconfigured(&result),
-            Some(Misconfiguration::Introspection)
-        );
+        is_misconfigured(&result, Misconfiguration::Introspection);
     }
     upstream.on(INTROSPECTION, Answer::json(200, active()));
     assert_eq!(kind(&oauth2.introspect(&session).await), "ok");
@@ -171,11 +168,11 @@ async fn expired_token_of_a_login_is_a_fault_and_so_is_that_of_a_session_until_a
     expired["exp"] = json!(NOW - 60);
     upstream.on(INTROSPECTION, Answer::json(200, expired));
     let login = log_in(&oauth2).await;
-    assert_eq!(misconfigured(&login), Some(Misconfiguration::Introspection));
+    is_misconfigured(&login, Misconfiguration::Introspection);
     upstream.received(REVOCATION, 2).await;
-    assert_eq!(
-        misconfigured(&oauth2.introspect(&session).await),
-        Some(Misconfiguration::Introspection)
+    is_misconfigured(
+        &oauth2.introspect(&session).await,
+        Misconfiguration::Introspection,
     );
 }
 
@@ -238,10 +235,7 @@ async fn session_of_another_client_is_a_misconfiguration_without_a_call() {
         other.introspect(&session).await.map(drop),
         other.end_session(&session).await,
     ] {
-        assert_eq!(
-            misconfigured(&result),
-            Some(Misconfiguration::ForeignClient)
-        );
+        is_misconfigured(&result, Misconfiguration::ForeignClient);
     }
     assert_eq!(upstream.requests().len(), calls);
 }
