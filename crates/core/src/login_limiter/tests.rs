@@ -1,6 +1,7 @@
 use std::future::pending;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU32;
+use std::pin::Pin;
 
 use futures_util::FutureExt as _;
 use iam_adapters::clock::ManualClock;
@@ -106,6 +107,23 @@ impl TestLimiter {
             call,
         );
         limited.now_or_never().expect("an IAM that does not wait")
+    }
+
+    /// An attempt, and its call to the IAM.
+    fn attempt<'a>(
+        &'a self,
+        credentials: &'a Credentials,
+        address: Option<IpAddr>,
+        call: impl Future<Output = Result<(), IamError>> + 'a,
+    ) -> Pin<Box<dyn Future<Output = Result<(), GatewayError>> + 'a>> {
+        Box::pin(self.login_limiter.limit(
+            self.login_limiter.account(credentials.email()),
+            credentials,
+            address.map(Into::into),
+            true,
+            None,
+            call,
+        ))
     }
 
     /// Whether the IAM refused the attempt, in contrast to a limit.

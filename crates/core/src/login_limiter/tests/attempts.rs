@@ -153,18 +153,7 @@ fn empty_password_counts_as_a_refusal_without_a_call_to_the_iam() {
 fn attempts_in_flight_count_against_the_limit_and_a_cancelled_one_counts_as_failed() {
     let mut limiter = TestLimiter::new(login_limits());
     let credentials = Credentials::new(ALICE.to_owned(), "x".into()).unwrap();
-    let login_limiter = &limiter.login_limiter;
-    let begin = || {
-        let call = pending::<Result<(), IamError>>();
-        Box::pin(login_limiter.limit(
-            login_limiter.account(credentials.email()),
-            &credentials,
-            None,
-            true,
-            None,
-            call,
-        ))
-    };
+    let begin = || limiter.attempt(&credentials, None, pending());
     let mut in_flight: Vec<_> = (0..10).map(|_| begin()).collect();
     for attempt in &mut in_flight {
         assert_eq!(attempt.now_or_never(), None);

@@ -61,15 +61,7 @@ fn concurrent_logins_begin_no_more_sessions_than_the_limit() {
                 calls.set(calls.get() + 1);
                 pending::<Result<(), IamError>>().await
             };
-            let address = Some(unrelated_address(number).into());
-            Box::pin(limiter.login_limiter.limit(
-                limiter.login_limiter.account(credentials.email()),
-                &credentials,
-                address,
-                true,
-                None,
-                call,
-            ))
+            limiter.attempt(&credentials, Some(unrelated_address(number)), call)
         })
         .collect();
     let refused: Vec<_> = logins
@@ -99,13 +91,7 @@ fn refused_and_failed_logins_begin_no_session_and_a_cancelled_one_may_have() {
         assert_eq!(fault, Err(IamError::Saturated.into()));
     }
     let credentials = Credentials::new(ALICE.to_owned(), RIGHT.into()).unwrap();
-    let call = pending::<Result<(), IamError>>();
-    let account = limiter.login_limiter.account(ALICE);
-    let attempt =
-        limiter
-            .login_limiter
-            .limit(account, &credentials, Some(HOME.into()), true, None, call);
-    let mut login = Box::pin(attempt);
+    let mut login = limiter.attempt(&credentials, Some(HOME), pending());
     assert!((&mut login).now_or_never().is_none());
     drop(login);
     let accepted = (0..50).filter(|_| limiter.log_in(ALICE, RIGHT, HOME).is_ok());

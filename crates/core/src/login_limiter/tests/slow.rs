@@ -115,15 +115,7 @@ fn concurrent_attempts_are_limited_and_one_is_in_flight_at_the_slow_rate() {
     let started = |limiter: &TestLimiter| {
         let mut in_flight = Vec::new();
         for _ in 0..100 {
-            let call = pending::<Result<(), IamError>>();
-            let mut attempt = Box::pin(limiter.login_limiter.limit(
-                limiter.login_limiter.account(credentials.email()),
-                &credentials,
-                None,
-                true,
-                None,
-                call,
-            ));
+            let mut attempt = limiter.attempt(&credentials, None, pending());
             if (&mut attempt).now_or_never().is_none() {
                 in_flight.push(attempt);
             }
