@@ -32,7 +32,7 @@ mod state;
 use case_counts::CaseCounts;
 use oracle::Violation;
 use replica::Extent;
-use scenario::Scenario;
+use scenario::ModelScenario;
 
 /// The number of scenarios, in place of the default.
 const SCENARIOS: &str = "MODEL_SCENARIOS";
@@ -81,7 +81,7 @@ fn try_all(scenarios: u64, steps: usize, extent: Extent, keys: &TestKeys) {
                     if number >= first + scenarios || is_set(&found) {
                         return;
                     }
-                    let scenario = Scenario::random(number, steps, extent.cached_at_least());
+                    let scenario = ModelScenario::random(number, steps, extent.cached_at_least());
                     match run::run(&scenario, extent, keys) {
                         Ok(more) => counts.lock().expect("the counts").add(&more),
                         Err((last, _)) => {
@@ -107,9 +107,15 @@ fn is_set<T>(found: &Mutex<Option<T>>) -> bool {
 }
 
 /// Adds the minimal scenario to the regressions, and panics with it.
-fn fail(number: u64, mut scenario: Scenario, last: usize, extent: Extent, keys: &TestKeys) -> ! {
+fn fail(
+    number: u64,
+    mut scenario: ModelScenario,
+    last: usize,
+    extent: Extent,
+    keys: &TestKeys,
+) -> ! {
     scenario.steps.truncate(last + 1);
-    let violation_of = |scenario: &Scenario| run::run(scenario, extent, keys).err();
+    let violation_of = |scenario: &ModelScenario| run::run(scenario, extent, keys).err();
     let smallest = minimal::minimal(scenario, |smaller| violation_of(smaller).map(|(at, _)| at));
     let stored = match regressions::add(&smallest) {
         Ok(()) => "added to the regressions".to_owned(),
@@ -122,7 +128,7 @@ fn fail(number: u64, mut scenario: Scenario, last: usize, extent: Extent, keys: 
     );
 }
 
-fn shown(scenario: &Scenario) -> String {
+fn shown(scenario: &ModelScenario) -> String {
     let steps = scenario.steps.iter().map(|step| format!("  {step:?}"));
     let steps: Vec<_> = steps.collect();
     format!("{:?}\n{}", scenario.setting, steps.join("\n"))

@@ -3,7 +3,7 @@
 use test_support::rng::Rng;
 
 use super::recording_iam::Outage;
-use super::scenario::{Boundary, Clocks, Delayed, Password, Scenario, Setting, Step};
+use super::scenario::{Boundary, Clocks, Delayed, ModelScenario, Password, Setting, Step};
 
 impl Setting {
     fn random(rng: &mut Rng, cached_at_least: u64) -> Self {
@@ -20,7 +20,7 @@ impl Setting {
     }
 }
 
-impl Scenario {
+impl ModelScenario {
     /// The scenario of this seed, in which gateways cache for at least this number of seconds.
     pub(super) fn random(seed: u64, steps: usize, cached_at_least: u64) -> Self {
         let mut rng = Rng::new(seed);

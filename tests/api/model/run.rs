@@ -14,13 +14,13 @@ use super::names::Names;
 use super::oracle::{Exchange, Verdict, Violation, ensure, violation};
 use super::recording_iam::Outage;
 use super::replica::{Answer, Extent, Failure, Granted, Pair};
-use super::scenario::{Delayed, Password, REPLICAS, Scenario, Step};
+use super::scenario::{Delayed, ModelScenario, Password, REPLICAS, Step};
 use super::sessions::{self, Login};
 use super::state::User;
 
 /// Runs the scenario until a rule is violated.
 pub(super) fn run(
-    scenario: &Scenario,
+    scenario: &ModelScenario,
     extent: Extent,
     keys: &TestKeys,
 ) -> Result<CaseCounts, (usize, Violation)> {

@@ -9,7 +9,7 @@ pub(super) const REPLICAS: usize = 3;
 
 /// The settings of the gateways and the steps. Times in seconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Scenario {
+pub(super) struct ModelScenario {
     pub(super) setting: Setting,
     pub(super) steps: Vec<Step>,
 }
