@@ -9,7 +9,7 @@ use mock_iam::{Directory, Identity, Mock, User, Users};
 use serde_json::{Value, json};
 use test_support::endpoints::{LOGIN, TOKEN};
 use test_support::gateway::TestGateway;
-use test_support::wire::{ALICE, Answer, Connection, get, post};
+use test_support::wire::{ALICE, Answer, Connection, fetch, get, post};
 
 mod exposition;
 mod outcomes;
@@ -67,9 +67,7 @@ fn over_the_mock() -> TestGateway {
 }
 
 fn scrape(gateway: &TestGateway) -> Answer {
-    Connection::to(gateway.addresses().management)
-        .send(get("/metrics"))
-        .answer()
+    fetch(gateway.addresses().management, get("/metrics"))
 }
 
 pub(crate) fn exposition(gateway: &TestGateway) -> Exposition {

@@ -7,14 +7,12 @@ use test_support::gateway::{PUBLIC_URL, TestGateway, two_scripted_keycloaks_sett
 use test_support::scripted_upstream::keycloak::TOKEN;
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use test_support::wait::until;
-use test_support::wire::{Connection, get};
+use test_support::wire::{Connection, fetch, get};
 
 use crate::metrics::exposition;
 
 fn page(gateway: &TestGateway) -> test_support::wire::Answer {
-    Connection::to(gateway.addresses().management)
-        .send(get("/"))
-        .answer()
+    fetch(gateway.addresses().management, get("/"))
 }
 
 fn readiness(gateway: &TestGateway) -> Value {
@@ -121,9 +119,7 @@ fn status_page_has_no_script_and_loads_nothing() {
 fn status_page_is_counted_as_a_request_to_the_management_listener() {
     let gateway = TestGateway::start(&[]);
     page(&gateway);
-    let public = Connection::to(gateway.addresses().public)
-        .send(get("/"))
-        .answer();
+    let public = fetch(gateway.addresses().public, get("/"));
     assert_eq!(public.status, 404);
     let counts = exposition(&gateway);
     for (route, outcome) in [("management", "ok"), ("other", "invalid_request")] {

@@ -6,7 +6,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use test_support::canary::Canary;
 use test_support::keys::TestKeys;
 use test_support::suite::{READ, session_of};
-use test_support::wire::{Connection, get};
+use test_support::wire::{fetch, get};
 
 use crate::fixture::LiveFixture;
 use crate::process::Process;
@@ -61,7 +61,7 @@ pub(crate) async fn no_secret_is_written(
     } in replicas
     {
         for path in ["/", "/health/ready", "/metrics"] {
-            output.push(Connection::to(management).send(get(path)).answer().body);
+            output.push(fetch(management, get(path)).body);
         }
         let ended = program.stop();
         output.push(ended.everything());

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use test_support::endpoints::LOGIN;
 use test_support::program::Program;
-use test_support::wire::{ALICE, Connection, get, post};
+use test_support::wire::{ALICE, Connection, fetch, get, post};
 
 use crate::GATEWAY;
 
@@ -53,11 +53,9 @@ fn passed_socket_replaces_the_address_of_the_settings_and_the_other_listener_is_
     let mut program = serve(&socket);
     let (public, management) = program.addresses();
     assert_eq!(public, address);
-    let answer = Connection::to(public).send(post(LOGIN, ALICE)).answer();
+    let answer = fetch(public, post(LOGIN, ALICE));
     assert_eq!(answer.status, 200);
-    let live = Connection::to(management)
-        .send(get("/health/live"))
-        .answer();
+    let live = fetch(management, get("/health/live"));
     assert_eq!(live.status, 200);
 }
 
@@ -69,9 +67,7 @@ fn management_listener_can_have_a_passed_socket() {
     let (public, management) = program.addresses();
     assert_eq!(management, address);
     assert_ne!(public, address);
-    let live = Connection::to(management)
-        .send(get("/health/live"))
-        .answer();
+    let live = fetch(management, get("/health/live"));
     assert_eq!(live.status, 200);
 }
 

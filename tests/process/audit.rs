@@ -11,7 +11,7 @@ use test_support::endpoints::{LOGIN, LOGOUT, RESET, TOKEN};
 use test_support::keys::TestKeys;
 use test_support::program::{Ended, Program};
 use test_support::wait::until_ok_blocking;
-use test_support::wire::{ALICE, Answer, Connection, get, post};
+use test_support::wire::{ALICE, Answer, fetch, get, post};
 
 use crate::GATEWAY;
 
@@ -75,7 +75,7 @@ impl Gateway {
     }
 
     fn post(&self, path: &str, body: &str) -> Answer {
-        Connection::to(self.public).send(post(path, body)).answer()
+        fetch(self.public, post(path, body))
     }
 
     fn log_in(&self) -> Answer {
@@ -86,14 +86,12 @@ impl Gateway {
         let reset = post(RESET, r#"{"email":"alice@example.test"}"#);
         let bearer = format!("\r\nAuthorization: Bearer {TOKEN_OF_OPERATORS}\r\n");
         let reset = reset.replacen("\r\n", &bearer, 1);
-        Connection::to(self.management).send(reset).answer()
+        fetch(self.management, reset)
     }
 
     /// The value of a series.
     fn metric(&self, series: &str) -> String {
-        let answer = Connection::to(self.management)
-            .send(get("/metrics"))
-            .answer();
+        let answer = fetch(self.management, get("/metrics"));
         let mut lines = answer.body.lines();
         let line = lines.find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         line.unwrap_or_else(|| panic!("no {series}")).to_owned()

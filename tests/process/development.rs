@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::Value;
-use test_support::wire::{Connection, get};
+use test_support::wire::{fetch, get};
 
 use crate::GATEWAY;
 
@@ -28,7 +28,7 @@ fn start_screen_names_working_addresses_the_demo_users_and_the_iam() {
     ] {
         assert!(screen.contains(expected), "{expected}\n{screen}");
     }
-    let described = Connection::to(public).send(get("/openapi.yaml")).answer();
+    let described = fetch(public, get("/openapi.yaml"));
     assert_eq!(described.status, 200);
     for path in [
         "/health/ready",
@@ -37,11 +37,8 @@ fn start_screen_names_working_addresses_the_demo_users_and_the_iam() {
         "/mock/",
         "/mock/v1/openapi.yaml",
     ] {
-        assert_eq!(
-            Connection::to(management).send(get(path)).answer().status,
-            200
-        );
-        assert_eq!(Connection::to(public).send(get(path)).answer().status, 404);
+        assert_eq!(fetch(management, get(path)).status, 200);
+        assert_eq!(fetch(public, get(path)).status, 404);
     }
 }
 

@@ -14,7 +14,7 @@ use test_support::scripted_upstream::keycloak::{
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use test_support::spans;
-use test_support::wire::{ALICE, Connection, get, post};
+use test_support::wire::{ALICE, Connection, fetch, get, post};
 
 use crate::GATEWAY;
 
@@ -135,9 +135,7 @@ async fn probes_of_a_replica_that_is_not_ready_log_one_warning_and_no_error() {
     let (_, management) = program.addresses();
     program.logged("calls to the IAM fail");
     for _ in 0..3 {
-        let probe = Connection::to(management)
-            .send(get("/health/ready"))
-            .answer();
+        let probe = fetch(management, get("/health/ready"));
         assert_eq!(probe.status, 503);
     }
     let log = program.stop().log();
@@ -160,9 +158,7 @@ fn readiness_of_a_replica_that_stops_is_logged_at_info_level() {
     let (_, management) = program.addresses();
     for (status, readiness, reasons) in [(200, "ready", None), (503, "not_ready", Some("stopping"))]
     {
-        let probe = Connection::to(management)
-            .send(get("/health/ready"))
-            .answer();
+        let probe = fetch(management, get("/health/ready"));
         assert_eq!(probe.status, status);
         let line = program.logged_with("readiness", readiness);
         assert_eq!(line["level"], "INFO");
@@ -203,9 +199,7 @@ fn each_request_has_one_log_line_with_all_its_fields() {
     connection
         .send(named("nowhere", &get("/nowhere?a=b")))
         .answer();
-    Connection::to(management)
-        .send(named("probe", &get("/health/live")))
-        .answer();
+    fetch(management, named("probe", &get("/health/live")));
     let log = program.stop().log();
     for (id, route, status, outcome, cache, error) in [
         ("login", "login", 200, "ok", None, None),
@@ -369,7 +363,7 @@ async fn cause_of_a_fault_is_in_the_log_line_of_its_request_only() {
     keycloak.received(INTROSPECTION, 1).await;
     let mut ids = Vec::new();
     for _ in 0..3 {
-        let answer = Connection::to(public).send(post(LOGIN, ALICE)).answer();
+        let answer = fetch(public, post(LOGIN, ALICE));
         assert_eq!(answer.status, 500);
         ids.push(
             answer.json()["request_id"]
@@ -410,7 +404,7 @@ fn invalid_request_is_logged_at_info_level() {
         "NO HTTP\r\n\r\n".to_owned(),
         format!("GET / HTTP/1.1\r\nX: {}", "x".repeat(200_000)),
     ] {
-        let answer = Connection::to(public).send(request).answer();
+        let answer = fetch(public, request);
         ids.push(answer.header("x-request-id").expect("an id").to_owned());
     }
     let half = post(LOGIN, ALICE);
@@ -471,7 +465,7 @@ async fn changed_headers_file_of_the_collector_is_used_without_a_restart() {
     fs::write(&file, "authorization=Bearer%20new").expect("written");
     program.signal("HUP");
     program.logged("the files that the settings name were read again");
-    Connection::to(public).send(post(LOGIN, ALICE)).answer();
+    fetch(public, post(LOGIN, ALICE));
     program.stop().log();
     let exports = collector.requests_to(spans::PATH);
     let last = exports.last().expect("an export");

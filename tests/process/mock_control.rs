@@ -1,12 +1,10 @@
 //! The control API of the mock in the real program: what it writes, and how it stops.
 
-use std::net::SocketAddr;
-
 use serde_json::json;
 use test_support::canary::Canary;
 use test_support::endpoints::LOGIN;
 use test_support::gateway::scripted_keycloak_settings;
-use test_support::wire::{Answer, Connection, get, post};
+use test_support::wire::{Connection, fetch, get, post};
 
 use crate::GATEWAY;
 
@@ -26,10 +24,6 @@ fn with_body(method: &str, path: &str, media_type: &str, body: &str) -> String {
     )
 }
 
-fn send(address: SocketAddr, request: &str) -> Answer {
-    Connection::to(address).send(request).answer()
-}
-
 #[test]
 fn no_password_is_in_an_answer_in_the_journal_or_in_the_log_at_the_finest_level() {
     let mut program = GATEWAY.serve(&[("log.filter", "trace")]);
@@ -40,11 +34,11 @@ fn no_password_is_in_an_answer_in_the_journal_or_in_the_log_at_the_finest_level(
     let (user, users) = (format!("/mock/v1/users/{email}"), "/mock/v1/users");
     let login = |password: &str| {
         let login = json!({ "email": email, "password": password });
-        send(public, &post(LOGIN, &login.to_string()))
+        fetch(public, post(LOGIN, &login.to_string()))
     };
     let mut responses = Vec::new();
     let mut call = |request: String, status: u16| {
-        let answer = send(management, &request);
+        let answer = fetch(management, &request);
         assert_eq!(answer.status, status, "{request}: {answer:?}");
         responses.push(format!("{answer:?}"));
     };
@@ -134,7 +128,7 @@ fn waiting_journal_request_is_answered_when_the_gateway_stops() {
         waiter.send(&wait);
     }
     // By then the worker has begun with the earlier requests.
-    assert_eq!(send(management, &get("/mock/v1/status")).status, 200);
+    assert_eq!(fetch(management, get("/mock/v1/status")).status, 200);
     program.signal("TERM");
     for waiter in &mut waiters {
         let answer = waiter.answer();
@@ -150,8 +144,8 @@ fn control_api_is_absent_with_another_iam() {
     let (public, management) = program.addresses();
     for address in [public, management] {
         for path in ["/mock/v1/status", "/mock/v1/users", "/mock/", "/mock"] {
-            assert_eq!(send(address, &get(path)).status, 404, "{path}");
+            assert_eq!(fetch(address, get(path)).status, 404, "{path}");
         }
     }
-    assert_eq!(send(management, &get(LOGIN)).status, 404);
+    assert_eq!(fetch(management, get(LOGIN)).status, 404);
 }

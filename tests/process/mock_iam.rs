@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use test_support::canary::Canary;
 use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
 use test_support::program::Program;
-use test_support::wire::{ALICE, Connection, bare, get, post};
+use test_support::wire::{ALICE, Connection, bare, fetch, get, post};
 
 use crate::GATEWAY;
 
@@ -82,9 +82,7 @@ fn users(folder: &Path) -> String {
 
 fn log_in(gateway: SocketAddr) -> Value {
     let credentials = json!({"email": "alice@example.test", "password": PASSWORD});
-    let answer = Connection::to(gateway)
-        .send(post(LOGIN, &credentials.to_string()))
-        .answer();
+    let answer = fetch(gateway, post(LOGIN, &credentials.to_string()));
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()
 }
@@ -96,9 +94,7 @@ fn with_session(gateway: SocketAddr, path: &str, session: &Value) -> (u16, Value
         "grant_type": "session",
         "scope": "urn:shop:orders:order:read",
     });
-    let answer = Connection::to(gateway)
-        .send(post(path, &body.to_string()))
-        .answer();
+    let answer = fetch(gateway, post(path, &body.to_string()));
     (answer.status, answer.json())
 }
 
@@ -132,16 +128,11 @@ fn the_gateway_and_the_mock_run_with_one_configuration_and_write_no_secret() {
     // The mock has sent a logout token in the meantime, which has no effect here.
     iam.logged("request handled");
     assert_eq!(with_session(gateway, TOKEN, &other).0, 200);
-    let ending = Connection::to(address)
-        .send(bare("DELETE", "/mock/v1/sessions?notify=true"))
-        .answer();
+    let ending = fetch(address, bare("DELETE", "/mock/v1/sessions?notify=true"));
     assert_eq!(ending.json(), json!({"ended": 1, "notified": 1}));
     // The cached data would be fresh for an hour.
     assert_eq!(with_session(gateway, TOKEN, &other).0, 401);
-    let journal = Connection::to(address)
-        .send(get("/mock/v1/journal?operation=login"))
-        .answer()
-        .json();
+    let journal = fetch(address, get("/mock/v1/journal?operation=login")).json();
     assert_eq!(journal["count"], 2, "{journal}");
     assert_eq!(journal["entries"][0]["client_address"], "127.0.0.1");
 
@@ -177,11 +168,9 @@ fn without_a_receiver_no_logout_token_is_sent() {
          content-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n{grant}",
         grant.len()
     );
-    let answer = Connection::to(address).send(head).answer();
+    let answer = fetch(address, head);
     assert_eq!(answer.status, 200, "{answer:?}");
-    let ending = Connection::to(address)
-        .send(bare("DELETE", "/mock/v1/sessions?notify=true"))
-        .answer();
+    let ending = fetch(address, bare("DELETE", "/mock/v1/sessions?notify=true"));
     assert_eq!(ending.json(), json!({"ended": 1, "notified": 0}));
     iam.stop();
 }
@@ -206,12 +195,12 @@ fn without_a_configuration_the_start_screen_contains_one_to_copy() {
     let config = file.to_str().expect("text");
     let mut program = GATEWAY.spawn(&["--config", config], &free);
     let (gateway, _) = program.addresses();
-    let answer = Connection::to(gateway).send(post(LOGIN, ALICE)).answer();
+    let answer = fetch(gateway, post(LOGIN, ALICE));
     assert_eq!(answer.status, 200, "{answer:?}");
     iam.signal("INT");
     assert_eq!(iam.wait().code, Some(0));
     // A gateway reports an unavailable IAM as a fault.
-    let answer = Connection::to(gateway).send(post(LOGIN, ALICE)).answer();
+    let answer = fetch(gateway, post(LOGIN, ALICE));
     assert_eq!(answer.status, 500, "{answer:?}");
 }
 
@@ -220,17 +209,13 @@ fn the_mock_stops_at_once_during_a_hanging_request() {
     let mut iam = GATEWAY.spawn(&["mock-iam", "--listen", "127.0.0.1:0"], &[]);
     let address = listening(&mut iam);
     let rule = r#"{"operation": "keys", "answer": "timeout"}"#;
-    let answer = Connection::to(address)
-        .send(post("/mock/v1/faults", rule))
-        .answer();
+    let answer = fetch(address, post("/mock/v1/faults", rule));
     assert_eq!(answer.status, 201, "{answer:?}");
     let mut waiting = Connection::to(address);
     waiting.send(get("/realms/shop/protocol/openid-connect/certs"));
     // Answered after the other request, so the other one has arrived.
     let faults = || {
-        let list = Connection::to(address)
-            .send(get("/mock/v1/faults"))
-            .answer();
+        let list = fetch(address, get("/mock/v1/faults"));
         list.json()["faults"][0]["applied"] == 1
     };
     while !faults() {}

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use test_support::endpoints::LOGIN;
 use test_support::program::Program;
 use test_support::wait::until_ok_blocking;
-use test_support::wire::{ALICE, Connection, get, post};
+use test_support::wire::{ALICE, fetch, get, post};
 
 use crate::GATEWAY;
 
@@ -38,7 +38,7 @@ fn generate(folder: &Path, purpose: &str) -> String {
 #[track_caller]
 fn becomes(address: SocketAddr, path: &str, wanted: impl Fn(&Value) -> bool) {
     until_ok_blocking(path, || {
-        let answer = Connection::to(address).send(get(path)).answer().json();
+        let answer = fetch(address, get(path)).json();
         if wanted(&answer) { Ok(()) } else { Err(answer) }
     });
 }
@@ -107,9 +107,7 @@ fn broken_file_and_its_repair_are_reported_once_each() {
         fs::write(&path, text).expect("written");
         fixture.has_a_reason("keys_unreadable", true);
         fixture.publishes(&[&first]);
-        let login = Connection::to(fixture.public)
-            .send(post(LOGIN, ALICE))
-            .answer();
+        let login = fetch(fixture.public, post(LOGIN, ALICE));
         assert_eq!(login.status, 200);
         fs::remove_file(&path).expect("removed");
         fixture.has_a_reason("keys_unreadable", false);

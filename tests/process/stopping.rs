@@ -7,7 +7,7 @@ use test_support::endpoints::{LOGIN, LOGOUT};
 use test_support::gateway::scripted_keycloak_settings;
 use test_support::scripted_upstream::keycloak::{LOGOUT as END, TOKEN as GRANT, grant};
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
-use test_support::wire::{ALICE, Connection, get, post};
+use test_support::wire::{ALICE, Connection, fetch, get, post};
 
 use crate::GATEWAY;
 
@@ -29,9 +29,7 @@ fn behind(url: &str) -> Vec<(&'static str, &str)> {
 }
 
 fn readiness(management: SocketAddr) -> (u16, Value) {
-    let answer = Connection::to(management)
-        .send(get("/health/ready"))
-        .answer();
+    let answer = fetch(management, get("/health/ready"));
     (answer.status, answer.json())
 }
 
@@ -80,18 +78,10 @@ fn readiness_fails_first_and_the_public_listener_serves_during_the_delay() {
             reasons.iter().any(|reason| reason["code"] == "stopping"),
             "{report}"
         );
-        let live = Connection::to(management)
-            .send(get("/health/live"))
-            .answer();
+        let live = fetch(management, get("/health/live"));
         assert_eq!(live.status, 200);
         assert_eq!(kept.send(post(LOGIN, ALICE)).answer().status, 200);
-        assert_eq!(
-            Connection::to(public)
-                .send(post(LOGIN, ALICE))
-                .answer()
-                .status,
-            200
-        );
+        assert_eq!(fetch(public, post(LOGIN, ALICE)).status, 200);
     }
 }
 

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use test_support::canary::Canary;
 use test_support::endpoints::LOGIN;
 use test_support::program::Program;
-use test_support::wire::{ALICE, Connection, get, post};
+use test_support::wire::{ALICE, Connection, fetch, get, post};
 
 use crate::GATEWAY;
 
@@ -125,7 +125,7 @@ fn renewed_certificate_is_served_and_an_unusable_one_is_not() {
     let (served, renewed) = (Certificate::until(2090), Certificate::until(2091));
     let (mut program, (public, management)) = served.serve("info");
     let expiry = || {
-        let metrics = Connection::to(management).send(get("/metrics")).answer();
+        let metrics = fetch(management, get("/metrics"));
         let mut lines = metrics.body.lines();
         let name = "auth_gateway_certificate_expiry_timestamp_seconds ";
         let value = lines.find_map(|line| line.strip_prefix(name));
@@ -200,9 +200,7 @@ fn gateway_with_a_certificate_that_is_not_valid_now_starts_degraded_and_says_so(
             line["message"].as_str().expect("text").ends_with(problem),
             "{line}"
         );
-        let ready = Connection::to(management)
-            .send(get("/health/ready"))
-            .answer();
+        let ready = fetch(management, get("/health/ready"));
         assert_eq!(ready.status, 200);
         let report: serde_json::Value = serde_json::from_str(&ready.body).expect("JSON");
         assert_eq!(report["status"], "degraded", "{report}");
@@ -254,7 +252,7 @@ fn sighup_while_the_settings_are_read_does_not_end_the_gateway() {
     settings.write_all(b"[token]\n").expect("written");
     drop(settings);
     let (public, _) = program.addresses();
-    let login = Connection::to(public).send(post(LOGIN, ALICE)).answer();
+    let login = fetch(public, post(LOGIN, ALICE));
     assert_eq!(login.status, 200);
 }
 

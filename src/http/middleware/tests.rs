@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use actix_web::http::header;
@@ -78,12 +78,30 @@ async fn draining_gateway_refuses_operations_and_closes_their_connections() {
 #[test]
 fn valid_id_of_the_client_is_used_and_a_missing_or_unsafe_one_is_replaced() {
     let of = |id: Option<&str>| {
-        let id = id.map(|id| (X_REQUEST_ID, HeaderValue::from_str(id).unwrap()));
+        let id = id.map(|id| {
+            (
+                X_REQUEST_ID,
+                HeaderValue::from_bytes(id.as_bytes()).unwrap(),
+            )
+        });
         id_of(&id.into_iter().collect()).as_str().to_owned()
     };
     assert_eq!(of(Some("Req_1.2-3")), "Req_1.2-3");
-    for id in [None, Some("a b")] {
-        assert_eq!(of(id).len(), 16, "{id:?}");
+    let too_long = "x".repeat(65);
+    let unsafe_ids = [
+        "",
+        "a b",
+        "a\"b",
+        "{\"a\":1}",
+        "\u{e9}",
+        "a%0d%0aset-cookie:b",
+        &too_long,
+    ];
+    let mut made = BTreeSet::new();
+    for id in unsafe_ids.into_iter().map(Some).chain([None; 2]) {
+        let replaced = of(id);
+        assert_eq!(replaced.len(), 16, "{id:?}");
+        assert!(made.insert(replaced), "{id:?} got an id of another request");
     }
 }
 

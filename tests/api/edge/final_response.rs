@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use test_support::endpoints::LOGIN;
 use test_support::gateway::TestGateway;
-use test_support::wire::{ALICE, Connection, chunked, get, post};
+use test_support::wire::{ALICE, Connection, chunked, fetch, get, post};
 
 use super::slow::{BRIEF, with_timeouts_after};
 use super::{connect, gateway, in_form};
@@ -153,9 +153,7 @@ fn nothing_follows_a_408() {
 
 /// The number of logins that the gateway has served.
 fn logins(gateway: &TestGateway) -> usize {
-    let answer = Connection::to(gateway.addresses().management)
-        .send(get("/metrics"))
-        .answer();
+    let answer = fetch(gateway.addresses().management, get("/metrics"));
     let counts = answer.body.lines().filter_map(|line| {
         let series = line.strip_prefix("auth_gateway_requests_total{")?;
         let (labels, count) = series.split_once("} ")?;

@@ -123,19 +123,6 @@ fn expect_100_continue_receives_100() {
     assert_eq!(connection.send(body).answer().status, 200);
 }
 
-#[test]
-fn connection_close_is_answered_and_the_connection_is_closed() {
-    let gateway = gateway();
-    let closing = |request: String| request.replace("\r\nHost", "\r\nConnection: close\r\nHost");
-    for (request, status) in [(post(LOGIN, ALICE), 200), (get("/nowhere"), 404)] {
-        let mut connection = connect(&gateway);
-        let answer = connection.send(closing(request)).answer();
-        assert_eq!(answer.status, status);
-        assert_eq!(answer.header("connection"), Some("close"));
-        connection.closed();
-    }
-}
-
 /// Header lines that offer an upgrade.
 const UPGRADES: [&str; 9] = [
     "Connection: Upgrade\r\n",

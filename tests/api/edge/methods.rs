@@ -1,6 +1,6 @@
 //! Unknown paths, and methods that a path does not have.
 
-use test_support::wire::{Connection, bare};
+use test_support::wire::{Connection, bare, fetch};
 
 use super::{check_contract, gateway, in_form, send};
 
@@ -120,7 +120,7 @@ fn percent_encoded_path_is_a_404_at_both_listeners() {
             "/admin/v1/login%2Dlimits/reset",
         ),
     ] {
-        let answer = Connection::to(address).send(bare(method, path)).answer();
+        let answer = fetch(address, bare(method, path));
         assert_eq!(answer.status, 404, "{path}: {answer:?}");
         in_form(&answer);
     }

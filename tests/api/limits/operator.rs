@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use test_support::client::Response;
 use test_support::endpoints::{LOGIN, RESET, REVOKE};
 use test_support::gateway::TestGateway;
-use test_support::wire::{Connection, post};
+use test_support::wire::{fetch, post};
 
 use super::{ALICE, RIGHT, Scenario, is_stopped};
 
@@ -111,7 +111,7 @@ async fn operator_call_needs_the_configured_token() {
         }
         // Applications cannot reach it.
         let public = fixture.gateway.addresses().public;
-        let answer = Connection::to(public).send(post(path, &body)).answer();
+        let answer = fetch(public, post(path, &body));
         assert_eq!(answer.status, 404, "{path}");
     }
 }

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use test_support::endpoints::LOGIN;
-use test_support::wire::{ALICE, Answer, Connection};
+use test_support::wire::{ALICE, Answer, Connection, fetch};
 
 use crate::namespace::{gateway, gateway_with};
 
@@ -16,7 +16,7 @@ fn send(address: SocketAddr, method: &str, path: &str, headers: &str, body: &str
         "{method} {path} HTTP/1.1\r\n{headers}{JSON}Content-Length: {length}\r\n\
          Connection: close\r\n\r\n{body}"
     );
-    Connection::to(address).send(request).answer()
+    fetch(address, request)
 }
 
 /// The paths of the mock other than health and metrics, and the status of a valid request.

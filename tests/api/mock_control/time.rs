@@ -3,19 +3,7 @@
 use reqwest::Method;
 use serde_json::json;
 
-use crate::namespace::{ALICE, Namespace, READ, gateway};
-
-#[tokio::test]
-async fn advanced_clock_expires_a_session() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
-    let session = mock.session(ALICE).await;
-    mock.advance("7h 59m").await;
-    assert_eq!(mock.exchange(&session, READ).await.status, 200);
-    mock.advance("1m").await;
-    let answer = mock.exchange(&session, READ).await;
-    answer.is_error(401, "invalid_grant");
-}
+use crate::namespace::{ALICE, Namespace, gateway};
 
 #[tokio::test]
 async fn clock_can_be_set_and_reset_to_real_time() {

@@ -120,27 +120,6 @@ async fn user_without_address_or_password_or_with_an_invalid_permission_is_refus
 }
 
 #[tokio::test]
-async fn removed_permission_takes_effect_within_a_session() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
-    let session = mock.session(ALICE).await;
-    let requested = format!("{READ} {WRITE}");
-    assert_eq!(
-        mock.exchange(&session, &requested).await.token().scope,
-        requested
-    );
-    let path = format!("/users/{ALICE}");
-    let change = json!({ "permissions": [READ] });
-    let changed = mock.send_json(Method::PATCH, &path, &change).await;
-    assert_eq!(changed.json()["permissions"], json!([READ]));
-    mock.advance("61s").await;
-    assert_eq!(
-        mock.exchange(&session, &requested).await.token().scope,
-        READ
-    );
-}
-
-#[tokio::test]
 async fn patch_changes_the_named_members_only() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);

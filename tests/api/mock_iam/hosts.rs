@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use iam_adapters::clock::SystemClock;
-use test_support::wire::Connection;
+use test_support::wire::fetch;
 
 use super::{REALM, RunningMock};
 
@@ -27,7 +27,7 @@ fn mock_iam_is_served_under_ip_addresses_localhost_its_own_and_allowed_hosts_onl
             ("mock-iam.evil.test", 403),
         ] {
             let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
-            let answer = Connection::to(address).send(request).answer();
+            let answer = fetch(address, request);
             assert_eq!(answer.status, status, "{host} {path}: {answer:?}");
             if status == 403 {
                 assert_eq!(answer.json()["error"], "forbidden");

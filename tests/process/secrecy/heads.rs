@@ -3,7 +3,7 @@
 use serde_json::json;
 use test_support::endpoints::LOGIN;
 use test_support::secrecy::{EMAIL, PASSWORD, SecrecyFixture};
-use test_support::wire::{Connection, get, post};
+use test_support::wire::{fetch, get, post};
 
 use crate::GATEWAY;
 
@@ -95,7 +95,7 @@ async fn header_values_are_never_written() {
         laden_get(&format!("/{COOKIE}")),
         format!("{COOKIE} no HTTP\r\n\r\n"),
     ] {
-        let answer = Connection::to(management).send(request).answer();
+        let answer = fetch(management, request);
         fixture.record_text(format!("{answer:?}"));
     }
     fixture.end();

@@ -3,7 +3,7 @@
 use serde_json::json;
 use test_support::endpoints::REVOKE;
 use test_support::secrecy::{PASSWORD, SecrecyFixture};
-use test_support::wire::{Connection, post};
+use test_support::wire::{fetch, post};
 
 use crate::GATEWAY;
 
@@ -34,7 +34,7 @@ async fn operator_call_writes_no_token_and_no_session_id() {
     ] {
         let bearer = format!("\r\nAuthorization: Bearer {token}\r\n");
         let request = post(REVOKE, &body.to_string()).replacen("\r\n", &bearer, 1);
-        let answer = Connection::to(management).send(request).answer();
+        let answer = fetch(management, request);
         assert_eq!(answer.status, status, "{body}");
         fixture.record(&answer);
     }

@@ -13,7 +13,7 @@ use crate::program::{Executable, Program};
 use crate::scripted_upstream::keycloak::{KEYCLOAK, SUBJECT, inactive};
 use crate::scripted_upstream::{Answer, ScriptedUpstream, WireProtocol};
 use crate::wait::until_ok_blocking;
-use crate::wire::{self, Connection, get, post};
+use crate::wire::{self, Connection, fetch, get, post};
 
 /// The password of the user.
 pub const PASSWORD: &str = "canary/pass+word of alice";
@@ -226,7 +226,7 @@ impl SecrecyFixture {
         for replica in &mut self.replicas {
             let (_, management) = replica.addresses();
             for path in ["/", "/health/ready", "/metrics"] {
-                let answer = Connection::to(management).send(get(path)).answer();
+                let answer = fetch(management, get(path));
                 seen += &answer.body;
                 self.responses.push(answer.body);
             }

@@ -161,6 +161,12 @@ impl<S: Read + Write> Connection<S> {
     }
 }
 
+/// The response to one request on a new connection.
+#[track_caller]
+pub fn fetch(address: SocketAddr, request: impl AsRef<[u8]>) -> Answer {
+    Connection::to(address).send(request).answer()
+}
+
 /// A request with a JSON body.
 pub fn post(path: &str, body: &str) -> String {
     format!(

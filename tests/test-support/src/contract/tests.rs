@@ -44,6 +44,19 @@ fn check_response(
     Contract::get().check_response(method, path, status, headers, body.to_string().as_bytes())
 }
 
+/// Panics unless this response to a POST is refused for this reason.
+#[track_caller]
+fn refuses(path: &str, status: u16, headers: &HeaderMap, body: &Value, why: &str) {
+    refused(check_response("POST", path, status, headers, body), why);
+}
+
+/// Panics unless this response to a POST is accepted.
+#[track_caller]
+fn accepts(path: &str, status: u16, headers: &HeaderMap, body: &Value) {
+    assert_eq!(check_response("POST", path, status, headers, body), Ok(()));
+}
+
+#[track_caller]
 fn refused(result: Result<(), String>, why: &str) {
     let message = result.expect_err(why);
     assert!(message.contains(why), "{message}");
@@ -70,74 +83,53 @@ fn undescribed_response_panics() {
 fn member_of_another_type_is_detected() {
     let mut body = token();
     body["expires_in"] = json!("3600");
-    refused(
-        check_response("POST", TOKEN, 200, &headers(&[]), &body),
-        "/expires_in",
-    );
+    refuses(TOKEN, 200, &headers(&[]), &body, "/expires_in");
 }
 
 #[test]
 fn missing_or_additional_member_is_detected() {
     let mut body = token();
     body["refresh_token"] = json!("x");
-    refused(
-        check_response("POST", TOKEN, 200, &headers(&[]), &body),
-        "refresh_token",
-    );
+    refuses(TOKEN, 200, &headers(&[]), &body, "refresh_token");
     let mut body = error("invalid_grant");
     body.as_object_mut()
         .expect("an object")
         .remove("error_description");
     let challenge = headers(&[("www-authenticate", "Bearer realm=\"auth\"")]);
-    refused(
-        check_response("POST", LOGIN, 401, &challenge, &body),
-        "error_description",
-    );
+    refuses(LOGIN, 401, &challenge, &body, "error_description");
 }
 
 #[test]
 fn missing_or_different_header_is_detected() {
     let refusal = error("invalid_grant");
-    refused(
-        check_response("POST", LOGIN, 401, &headers(&[]), &refusal),
+    refuses(
+        LOGIN,
+        401,
+        &headers(&[]),
+        &refusal,
         "WWW-Authenticate is missing",
     );
     let basic = headers(&[("www-authenticate", "Basic realm=\"auth\"")]);
-    refused(
-        check_response("POST", LOGIN, 401, &basic, &refusal),
-        "WWW-Authenticate",
-    );
+    refuses(LOGIN, 401, &basic, &refusal, "WWW-Authenticate");
     let mut cacheable = headers(&[]);
     cacheable.remove("cache-control");
-    refused(
-        check_response("POST", TOKEN, 200, &cacheable, &token()),
-        "Cache-Control is missing",
-    );
+    refuses(TOKEN, 200, &cacheable, &token(), "Cache-Control is missing");
 }
 
 #[test]
 fn undescribed_status_is_detected() {
     let body = error("invalid_request");
-    refused(
-        check_response("POST", LOGIN, 422, &headers(&[]), &body),
-        "422",
-    );
+    refuses(LOGIN, 422, &headers(&[]), &body, "422");
     let challenge = headers(&[("www-authenticate", "Bearer realm=\"auth\"")]);
     let logout = "/api/v1/auth/logout";
-    refused(
-        check_response("POST", logout, 401, &challenge, &body),
-        "401",
-    );
+    refuses(logout, 401, &challenge, &body, "401");
 }
 
 #[test]
 fn error_code_of_another_status_is_detected() {
     let challenge = headers(&[("www-authenticate", "Bearer realm=\"auth\"")]);
     let fault = error("server_error");
-    refused(
-        check_response("POST", LOGIN, 401, &challenge, &fault),
-        "/error",
-    );
+    refuses(LOGIN, 401, &challenge, &fault, "/error");
 }
 
 #[test]
@@ -145,49 +137,31 @@ fn only_a_temporary_fault_has_retry_after() {
     let temporary = error("temporarily_unavailable");
     let lasting = error("server_error");
     let (plain, later) = (headers(&[]), headers(&[("retry-after", "1")]));
-    assert_eq!(
-        check_response("POST", LOGIN, 500, &later, &temporary),
-        Ok(())
-    );
-    assert_eq!(check_response("POST", LOGIN, 500, &plain, &lasting), Ok(()));
-    refused(
-        check_response("POST", LOGIN, 500, &plain, &temporary),
-        "Retry-After",
-    );
-    refused(
-        check_response("POST", LOGIN, 500, &later, &lasting),
-        "Retry-After",
-    );
+    accepts(LOGIN, 500, &later, &temporary);
+    accepts(LOGIN, 500, &plain, &lasting);
+    refuses(LOGIN, 500, &plain, &temporary, "Retry-After");
+    refuses(LOGIN, 500, &later, &lasting, "Retry-After");
     let never = headers(&[("retry-after", "0")]);
-    refused(
-        check_response("POST", LOGIN, 500, &never, &temporary),
-        "Retry-After",
-    );
+    refuses(LOGIN, 500, &never, &temporary, "Retry-After");
 }
 
 #[test]
 fn different_request_ids_in_header_and_body_are_detected() {
     let mut body = error("invalid_request");
     body["request_id"] = json!("r2");
-    refused(
-        check_response("POST", LOGIN, 400, &headers(&[]), &body),
-        "request_id",
-    );
+    refuses(LOGIN, 400, &headers(&[]), &body, "request_id");
 }
 
 #[test]
 fn different_content_type_is_detected() {
     let mut text = headers(&[]);
     text.insert("content-type", HeaderValue::from_static("text/plain"));
-    refused(
-        check_response("POST", TOKEN, 200, &text, &token()),
-        "text/plain",
-    );
+    refuses(TOKEN, 200, &text, &token(), "text/plain");
     text.insert(
         "content-type",
         HeaderValue::from_static("application/json; charset=utf-8"),
     );
-    assert_eq!(check_response("POST", TOKEN, 200, &text, &token()), Ok(()));
+    accepts(TOKEN, 200, &text, &token());
 }
 
 #[test]
