@@ -2,6 +2,7 @@
 //! of the mock. Every response of the control API is checked with its own document.
 
 use std::ops::Deref;
+use std::sync::Arc;
 
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderValue};
@@ -35,6 +36,8 @@ pub(crate) struct Namespace {
     api: Client,
     http: reqwest::Client,
     management: String,
+    /// If it belongs to no test.
+    _gateway: Option<Arc<TestGateway>>,
 }
 
 impl Deref for Namespace {
@@ -46,6 +49,15 @@ impl Deref for Namespace {
 }
 
 impl Namespace {
+    /// The default namespace of a new gateway.
+    pub(crate) fn alone() -> Self {
+        let gateway = Arc::new(gateway());
+        Self {
+            _gateway: Some(Arc::clone(&gateway)),
+            ..Self::unnamed(&gateway)
+        }
+    }
+
     /// The default namespace.
     pub(crate) fn unnamed(app: &TestGateway) -> Self {
         Self::with(app, HeaderMap::new())
@@ -65,6 +77,7 @@ impl Namespace {
                 .expect("an HTTP client"),
             api: Client::with(headers, addresses.public, addresses.management),
             management: format!("http://{}", addresses.management),
+            _gateway: None,
         }
     }
 

@@ -198,31 +198,6 @@ fn wrong_password_of_the_test_account_is_reported_without_the_password() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unavailable_iam_is_reported_separately_from_invalid_settings() {
-    let closed_port = RefusingPort::start();
-    let ended = online(&scripted_keycloak_settings(&closed_port.url()));
-    assert_eq!(ended.code, Some(69), "{ended:?}");
-    assert!(
-        ended
-            .out
-            .contains("IAM           the IAM cannot be reached"),
-        "{}",
-        ended.out
-    );
-
-    let other_server = ScriptedUpstream::keycloak().await;
-    other_server.on(DISCOVERY, Answer::html(404));
-    let ended = online(&scripted_keycloak_settings(&other_server.url()));
-    assert_eq!(ended.code, Some(69), "{ended:?}");
-    assert!(ended.out.contains("IAM           "), "{}", ended.out);
-    assert!(!ended.out.contains("configuration ok"), "{}", ended.out);
-    assert!(
-        !ended.everything().contains("a-secret-of-the-client"),
-        "{ended:?}"
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn online_check_names_an_iam_whose_clock_differs() {
     let iam = ScriptedUpstream::keycloak().await;
     let wrong = inactive().with("Date", "Fri, 15 Jan 2016 08:00:00 GMT");

@@ -73,8 +73,7 @@ async fn inactive_ends_a_session_and_an_answer_about_another_one_is_a_fault() {
 
 #[tokio::test]
 async fn fault_applies_to_a_number_of_calls_of_one_user() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     let rule = json!({"operation": "login", "user": "Alice@example.test", "times": 2,
         "answer": "server_error"});
     let fault = mock.fault(rule).await;
@@ -97,8 +96,7 @@ async fn fault_applies_to_a_number_of_calls_of_one_user() {
 
 #[tokio::test]
 async fn fault_without_a_count_applies_until_it_is_removed() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     let first = mock
         .fault(json!({"operation": "login", "answer": "unreadable"}))
         .await;
@@ -125,8 +123,7 @@ async fn fault_without_a_count_applies_until_it_is_removed() {
 
 #[tokio::test]
 async fn delay_alone_changes_no_response() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     for delay in [
         json!({"fixed": "10ms"}),
         json!({"uniform": ["1ms", "10ms"]}),
@@ -162,8 +159,7 @@ async fn probe_and_readiness_report_an_outage() {
 
 #[tokio::test]
 async fn contradictory_rule_is_refused_with_the_reason() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     for (rule, message) in [
         (json!({"operation": "login"}), "`delay`, an `answer`"),
         (json!({"answer": "timeout"}), "missing field `operation`"),

@@ -6,12 +6,11 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use test_support::endpoints::LOGIN;
 
-use crate::namespace::{ALICE, BOB, BROWSE, Namespace, READ, gateway};
+use crate::namespace::{ALICE, BOB, BROWSE, Namespace, READ};
 
 #[tokio::test]
 async fn journal_counts_the_calls_of_a_session_in_order() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     let session = mock.session(ALICE).await;
     // Fresh cached data needs no call.
     assert_eq!(mock.exchange(&session, READ).await.status, 200);
@@ -39,8 +38,7 @@ async fn journal_counts_the_calls_of_a_session_in_order() {
 
 #[tokio::test]
 async fn journal_is_filtered_by_each_member() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     let body = json!({"email": ALICE, "password": "wrong-pass"}).to_string();
     let named = [("x-request-id", "checkout-42")];
     mock.deref()
@@ -91,8 +89,7 @@ async fn journal_is_filtered_by_each_member() {
 
 #[tokio::test]
 async fn wait_ends_with_the_expected_call_and_blocks_no_other_request() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     let wait = "/journal/wait?operation=login&count=3&timeout=60s";
     let waiters: Vec<_> = (0..20)
         .map(|_| {

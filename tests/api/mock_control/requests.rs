@@ -30,8 +30,7 @@ fn method(name: &str) -> Method {
 
 #[tokio::test]
 async fn wrong_method_is_a_405_with_the_allowed_methods() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     for (path, verbs) in paths() {
         for name in METHODS {
             let has = verbs.iter().any(|verb| verb == name)
@@ -77,8 +76,7 @@ async fn every_call_refuses_unknown_parameters() {
 
 #[tokio::test]
 async fn call_without_a_body_refuses_a_body() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     for (verb, path) in [
         (Method::POST, "/reset"),
         (Method::POST, "/snapshots"),
@@ -97,8 +95,7 @@ async fn call_without_a_body_refuses_a_body() {
 
 #[tokio::test]
 async fn a_body_is_json_of_bounded_size() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     let json = ("content-type", "application/json");
     for headers in [
         vec![],
@@ -150,8 +147,7 @@ async fn request_of_another_origin_is_refused() {
 
 #[tokio::test]
 async fn unknown_path_is_not_found() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     for path in ["", "/", "/user", "/users/", "/users/a@b/session"] {
         let answer = mock.call(Method::GET, path).await;
         assert_eq!(answer.status, 404, "{path}: {}", answer.text());
@@ -160,8 +156,7 @@ async fn unknown_path_is_not_found() {
 
 #[tokio::test]
 async fn every_response_has_its_request_id() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     let named = [("x-request-id", "of-a-test")];
     for (path, status) in [("/status", 200), ("/nowhere", 404)] {
         let answer = mock.send(Method::GET, path, &named, "").await;
@@ -172,8 +167,7 @@ async fn every_response_has_its_request_id() {
 
 #[tokio::test]
 async fn openapi_document_is_served_by_the_management_listener_only() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     let served = mock.call(Method::GET, "/openapi.yaml").await;
     let served: Value = serde_saphyr::from_slice(&served.body).expect("YAML");
     assert_eq!(

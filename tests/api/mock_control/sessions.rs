@@ -7,8 +7,7 @@ use crate::namespace::{ALICE, BOB, BROWSE, Namespace, READ, gateway};
 
 #[tokio::test]
 async fn active_sessions_are_listed_newest_first() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     mock.session(ALICE).await;
     mock.advance("1s").await;
     mock.session(BOB).await;
@@ -27,8 +26,7 @@ async fn active_sessions_are_listed_newest_first() {
 
 #[tokio::test]
 async fn ended_session_with_a_logout_token_is_refused_at_once() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     let session = mock.session(ALICE).await;
     let neighbour = mock.session(BOB).await;
     let listed = mock.read(&format!("/sessions?user={ALICE}")).await;
@@ -66,8 +64,7 @@ async fn ended_session_without_a_logout_token_is_refused_after_the_freshness() {
 
 #[tokio::test]
 async fn all_sessions_of_a_user_end_with_one_logout_token_each() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     let sessions = [mock.session(ALICE).await, mock.session(ALICE).await];
     let neighbour = mock.session(BOB).await;
     let path = format!("/users/{ALICE}/sessions?notify=true");
@@ -87,21 +84,10 @@ async fn all_sessions_of_a_user_end_with_one_logout_token_each() {
 
 #[tokio::test]
 async fn logout_token_that_the_gateway_refuses_is_not_counted_as_notified() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     mock.session(ALICE).await;
     mock.fault(json!({"operation": "keys", "answer": "unreachable"}))
         .await;
     let ended = mock.call(Method::DELETE, "/sessions?notify=true").await;
     assert_eq!(ended.json(), json!({"ended": 1, "notified": 0}));
-}
-
-#[tokio::test]
-async fn a_logout_at_the_gateway_ends_the_session_at_the_mock() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
-    let session = mock.session(ALICE).await;
-    assert_eq!(mock.log_out(&session).await.status, 200);
-    assert_eq!(mock.read("/sessions").await["sessions"], json!([]));
-    assert_eq!(mock.calls("operation=logout&outcome=ok").await, 1);
 }

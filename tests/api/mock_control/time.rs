@@ -3,12 +3,11 @@
 use reqwest::Method;
 use serde_json::json;
 
-use crate::namespace::{ALICE, Namespace, gateway};
+use crate::namespace::{ALICE, Namespace};
 
 #[tokio::test]
 async fn clock_can_be_set_and_reset_to_real_time() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     assert_eq!(mock.read("/time").await["offset_seconds"], json!(0.0));
     let midnight = json!({ "now": "2030-01-01T00:00:00Z" });
     let set = mock.send_json(Method::PUT, "/time", &midnight).await.json();
@@ -30,8 +29,7 @@ async fn clock_can_be_set_and_reset_to_real_time() {
 
 #[tokio::test]
 async fn invalid_time_changes_nothing() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     let before = mock.read("/time").await;
     for (path, method, body) in [
         ("/time/advance", Method::POST, json!({})),

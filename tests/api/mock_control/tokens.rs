@@ -46,8 +46,7 @@ async fn token_of_the_gateway_is_valid_until_it_expires() {
 
 #[tokio::test]
 async fn test_token_has_the_requested_claims() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     let plain = inspected(&mock, &minted(&mock, json!({})).await).await;
     assert_eq!(plain["valid"], json!(true), "{plain}");
     let odd = json!({"claims": {"sub": "alice", "exp": 1_700_000_000, "jti": null, "role": ["a"]}});
@@ -96,8 +95,7 @@ async fn signing_key_is_returned_only_if_it_is_the_published_one() {
 
 #[tokio::test]
 async fn a_scope_is_explained_name_by_name() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     let scope = format!("{READ} {BROWSE} {READ}");
     let requested = json!({"user": ALICE, "scope": scope});
     let message = mock.post("/scopes/explain", &requested).await.json();

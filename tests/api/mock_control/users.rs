@@ -22,8 +22,7 @@ fn addresses(users: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn users_are_listed_by_address_without_passwords() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     mock.session(ALICE).await;
     let users = mock.read("/users").await;
     assert_eq!(addresses(&users), [ALICE, BOB]);
@@ -43,8 +42,7 @@ async fn users_are_listed_by_address_without_passwords() {
 
 #[tokio::test]
 async fn created_user_logs_in_and_the_address_is_unique() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     mock.try_log_in(CAROL).await.is_error(401, "invalid_grant");
     let created = mock.post("/users", &carol()).await;
     assert_eq!(created.status, 201);
@@ -67,8 +65,7 @@ async fn created_user_logs_in_and_the_address_is_unique() {
 
 #[tokio::test]
 async fn user_without_address_or_password_or_with_an_invalid_permission_is_refused() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     for (user, message) in [
         (json!({"password": "x"}), "missing field `email`"),
         (json!({"email": CAROL}), "missing field `password`"),
@@ -121,8 +118,7 @@ async fn user_without_address_or_password_or_with_an_invalid_permission_is_refus
 
 #[tokio::test]
 async fn patch_changes_the_named_members_only() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     let path = format!("/users/{ALICE}");
     let change = json!({ "password": "another" });
     let changed = mock.send_json(Method::PATCH, &path, &change).await;
@@ -155,8 +151,7 @@ async fn patch_changes_the_named_members_only() {
 
 #[tokio::test]
 async fn deleting_a_user_ends_the_sessions() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     let session = mock.session(ALICE).await;
     mock.done(Method::DELETE, &format!("/users/{ALICE}")).await;
     mock.try_log_in(ALICE).await.is_error(401, "invalid_grant");
@@ -201,8 +196,7 @@ async fn a_users_file_replaces_all_users_in_any_of_its_formats() {
 
 #[tokio::test]
 async fn invalid_users_file_changes_nothing_and_is_reported() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
+    let mock = Namespace::alone();
     for (file, message) in [
         ("{}", "there are no users"),
         (r#"{"users": [], "roles": []}"#, "unknown"),
