@@ -13,7 +13,7 @@ use auth_gateway::telemetry::metrics::Metrics;
 use auth_gateway_core::shared_tables::Replicas;
 use auth_gateway_core::upstream_logouts::UpstreamLogouts;
 use futures_util::future::{FutureExt as _, join_all};
-use iam_adapters::{Clock, IamAdapter, Replaceable};
+use iam_adapters::{ClaimSources, Clock, IamAdapter, Replaceable};
 use mock_iam::{Directory, HostName, Identity, Mock, MockSettings, ShiftedClock, Users};
 
 use crate::{Front, Namespace, NamespaceName, Namespaces, fixed_key, routing};
@@ -33,6 +33,7 @@ pub fn build(settings: &Settings, parts: Parts) -> anyhow::Result<Application> {
     let factory = GatewayNamespaces {
         users,
         session_lifetime: mock.session_lifetime,
+        claims: mock.claims.clone(),
         settings: settings.clone(),
         parts: parts.clone(),
     };
@@ -137,6 +138,7 @@ fn gateways(namespaces: &Namespaces) -> Vec<Arc<AppState>> {
 struct GatewayNamespaces {
     users: Users,
     session_lifetime: Duration,
+    claims: ClaimSources,
     settings: Settings,
     parts: Parts,
 }
@@ -156,7 +158,9 @@ impl GatewayNamespaces {
         let users = self.users.clone();
         let directory = Directory::new(identity, users, self.session_lifetime, Arc::clone(&time));
         let directory = Arc::new(directory);
-        let mock = Mock::new(Arc::clone(&directory)).with_limits(settings.upstream.limits());
+        let mock = Mock::new(Arc::clone(&directory))
+            .with_limits(settings.upstream.limits())
+            .with_claims(self.claims.clone());
         let mock = Arc::new(mock);
         // For the first probe, which the journal of the namespace does not have.
         let iam: Arc<Replaceable<dyn IamAdapter>> =

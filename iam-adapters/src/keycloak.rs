@@ -8,13 +8,17 @@ use async_trait::async_trait;
 use reqwest::{RequestBuilder, StatusCode};
 use scopeguard::ScopeGuard;
 use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize as _;
+use serde_json::Value;
 use tokio::time::timeout;
 use url::Url;
 
 use crate::adapter::{Capabilities, IamAdapter, SetupError};
+use crate::claims::Claims;
 use crate::client::ClientSettings;
 use crate::clock::Clock;
 use crate::error::{Detail, IamError, Misconfiguration};
+use crate::json::UniqueMembers;
 use crate::jwk::VerificationKeys;
 use crate::oauth2_client::{
     ClientAuthentication, Granted, OAuth2Client, PermissionNames, Rejected, TokenKind,
@@ -145,12 +149,13 @@ impl Keycloak {
             timeout(LOGIN_INTROSPECTION_DEADLINE, self.introspect_once(session)).await;
         let introspected =
             introspected.unwrap_or(Err(IamError::TimedOut(LOGIN_INTROSPECTION_DEADLINE)));
-        let (permissions, groups) = match self.server.record(introspected) {
+        let (permissions, groups, claims) = match self.server.record(introspected) {
             Ok(Introspection::Active {
                 permissions,
                 groups,
+                claims,
                 ..
-            }) => (Some(permissions), groups),
+            }) => (Some(permissions), groups, claims),
             Ok(Introspection::Inactive) => {
                 return Err(self.server.active_session_reported_inactive());
             }
@@ -161,13 +166,14 @@ impl Keycloak {
                     error = %format_args!("{error:#}"),
                     "login without permissions: the introspection of the new session failed"
                 );
-                (None, None)
+                (None, None, Claims::default())
             }
         };
         ScopeGuard::into_inner(abandoned);
         Ok(Authenticated {
             permissions,
             groups,
+            claims,
             ..login
         })
     }
@@ -179,7 +185,10 @@ impl Keycloak {
         let introspected = self
             .server
             .introspect(&self.introspection, token, "refresh_token");
-        let response: IntrospectedToken = introspected.await?;
+        let members = Value::Object(introspected.await.map(|UniqueMembers(members)| members)?);
+        let response = IntrospectedToken::deserialize(&members).map_err(|_| {
+            IamError::Unreadable("introspection response with members of other types".into())
+        })?;
         if !response.active {
             return Ok(Introspection::Inactive);
         }
@@ -197,6 +206,7 @@ impl Keycloak {
             subject: session.subject.clone(),
             permissions: self.permissions(&response),
             groups: response.groups.names(),
+            claims: self.settings.claims.read(&members)?,
         })
     }
 
@@ -388,5 +398,6 @@ fn read_grant(grant: TokenGrant, client_id: &str) -> Result<Authenticated, IamEr
         },
         permissions: None,
         groups: None,
+        claims: Claims::default(),
     })
 }

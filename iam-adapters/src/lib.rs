@@ -2,6 +2,7 @@
 
 pub mod abandoned;
 pub mod adapter;
+pub mod claims;
 pub mod client;
 mod client_address;
 pub mod clock;
@@ -28,6 +29,7 @@ pub mod trace;
 pub mod types;
 
 pub use adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation, SetupError};
+pub use claims::{ClaimSources, Claims};
 pub use client_address::{ClientAddress, Network};
 pub use clock::{Clock, Moment};
 pub use error::{Detail, IamError, Misconfiguration, Refusal};
@@ -37,5 +39,5 @@ pub use resilient::ResilientAdapter;
 pub use scope::{AllowedScopes, InvalidScope, Permission, Permissions, Scope, ScopePattern};
 pub use types::{
     Authenticated, ClientContext, Credentials, Introspection, InvalidCredentials, Subject,
-    UpstreamSession,
+    UpstreamSession, UserData,
 };

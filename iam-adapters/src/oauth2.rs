@@ -308,6 +308,7 @@ impl OAuth2 {
             expires_in,
             permissions: Some(permissions),
             groups: self.groups(&introspected),
+            claims: self.settings.claims.read(introspected.members())?,
         })
     }
 
@@ -403,6 +404,7 @@ impl OAuth2 {
             subject,
             permissions: self.permissions(&introspected)?,
             groups: self.groups(&introspected),
+            claims: self.settings.claims.read(introspected.members())?,
         })
     }
 

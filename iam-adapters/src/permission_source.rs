@@ -164,12 +164,14 @@ impl IamAdapter for WithPermissionSource {
                 subject,
                 permissions,
                 groups,
+                claims,
             } if subject == session.subject => Introspection::Active {
                 permissions: self
                     .permissions(&subject, &permissions, groups.as_deref())
                     .await?,
                 subject,
                 groups: None,
+                claims,
             },
             // One about another session is refused by the gateway.
             inactive_or_foreign => inactive_or_foreign,

@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_aux::serde_introspection::serde_introspect;
 
 use crate::adapter::{IamAdapter, SetupError};
+use crate::claims::ClaimSources;
 use crate::clock::Clock;
 use crate::keycloak::{self, KeycloakSettings};
 use crate::oauth2::{self, OAuth2Settings};
@@ -68,6 +69,10 @@ struct Unconfigured {
 }
 
 impl AdapterSettings for Unconfigured {
+    fn claims(&self) -> &ClaimSources {
+        const { &ClaimSources::NONE }
+    }
+
     fn name(&self) -> &'static str {
         "none"
     }

@@ -134,6 +134,7 @@ impl IamAdapter for ScriptedAdapter {
             expires_in: None,
             permissions: None,
             groups: None,
+            claims: crate::claims::Claims::default(),
         })
     }
 

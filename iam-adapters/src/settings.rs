@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::adapter::{IamAdapter, SetupError};
+use crate::claims::ClaimSources;
 use crate::clock::Clock;
 
 /// The settings of one IAM: a section `[iam.<name>]`.
@@ -43,6 +44,9 @@ pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
     fn missing_for_groups(&self) -> Option<&'static str> {
         None
     }
+
+    /// The claims of access tokens that the IAM states.
+    fn claims(&self) -> &ClaimSources;
 
     /// The settings whose defaults depend on other ones, by name, with the values in effect.
     fn derived(&self) -> serde_json::Value {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 use thiserror::Error;
 
+use crate::claims::Claims;
 use crate::client_address::ClientAddress;
 use crate::scope::Permissions;
 
@@ -147,6 +148,8 @@ pub struct Authenticated {
     pub permissions: Option<Permissions>,
     /// The groups of the user, as in [`Introspection::Active`].
     pub groups: Option<Vec<String>>,
+    /// The claims of the user, if there are `permissions`.
+    pub claims: Claims,
 }
 
 /// The IAM's statement about a session.
@@ -164,7 +167,26 @@ pub enum Introspection {
         /// [`PermissionSource`](crate::permission_source::PermissionSource); `None` if the IAM does
         /// not state them.
         groups: Option<Vec<String>>,
+        /// The claims of the user's access tokens now.
+        claims: Claims,
     },
+}
+
+/// What the IAM states about the user of an active session, as the gateway caches it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UserData {
+    /// The permissions.
+    pub permissions: Permissions,
+    /// The claims of access tokens.
+    pub claims: Claims,
+}
+
+impl UserData {
+    /// Their size on the heap in bytes, for the weight of a cache entry.
+    #[must_use]
+    pub fn heap_size(&self) -> usize {
+        self.permissions.heap_size() + self.claims.heap_size()
+    }
 }
 
 #[cfg(test)]

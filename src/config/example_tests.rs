@@ -20,17 +20,25 @@ fn all_enabled() -> String {
 }
 
 fn keys_in(text: &str) -> BTreeSet<String> {
-    fn gather(table: &toml::Table, section: &str, keys: &mut BTreeSet<String>) {
+    fn gather(
+        table: &toml::Table,
+        section: &str,
+        known: &KnownSettings,
+        keys: &mut BTreeSet<String>,
+    ) {
         for (name, value) in table {
             let key = known::join(section, name);
             match value {
-                toml::Value::Table(table) => gather(table, &key, keys),
+                toml::Value::Table(table) if known.is_section(&key) => {
+                    gather(table, &key, known, keys);
+                }
                 _ => drop(keys.insert(key)),
             }
         }
     }
+    let known = KnownSettings::new(&Registry::default(), &BTreeMap::new());
     let mut keys = BTreeSet::new();
-    gather(&text.parse().expect("TOML"), "", &mut keys);
+    gather(&text.parse().expect("TOML"), "", &known, &mut keys);
     keys
 }
 

@@ -113,6 +113,7 @@ impl IamSection {
                 || settings.login_limits.rate_of(&self.adapter),
                 NonZeroU32::new,
             ),
+            claims: self.adapter.claims().clone(),
         }
     }
 

@@ -103,6 +103,7 @@ impl RunningMock {
             permissions_client: self.permissions_client.clone(),
             ca_file: None,
             issuer: None,
+            claims: iam_adapters::ClaimSources::NONE,
         }
     }
 

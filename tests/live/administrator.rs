@@ -191,6 +191,7 @@ fn adapter(keycloak: &Keycloak, from: PermissionsFrom) -> Arc<dyn IamAdapter> {
             .then(|| PERMISSIONS_CLIENT.to_owned()),
         ca_file: None,
         issuer: None,
+        claims: iam_adapters::ClaimSources::NONE,
     };
     let clock = Arc::new(iam_adapters::clock::SystemClock::default());
     let adapter = iam_adapters::keycloak::Keycloak::new(&settings, Duration::from_secs(5), clock);

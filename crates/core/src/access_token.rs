@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use iam_adapters::name::Name as _;
-use iam_adapters::{Moment, ScopePattern};
+use iam_adapters::{Claims as IamClaims, Moment, ScopePattern};
 use serde::Serialize;
 use strum::IntoStaticStr;
 
@@ -134,6 +134,8 @@ pub(super) struct Grant<'a> {
     pub scope: &'a str,
     /// The session's expiry, which `exp` does not exceed. In seconds since 1970.
     pub session_expires_at: u64,
+    /// Those that the IAM states.
+    pub claims: &'a IamClaims,
 }
 
 #[derive(Serialize)]
@@ -213,6 +215,12 @@ pub(super) fn issue(
         },
     );
     written.map_err(|_| Internal::Encoding)?;
+    let members = grant.claims.as_members();
+    if !members.is_empty() {
+        claims.pop();
+        claims.extend_from_slice(members.as_bytes());
+        claims.push(b'}');
+    }
 
     let key = keys.current(now);
     let headers: &EncodedHeaders = key.derived();

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use iam_adapters::logout_token::{Ended, InvalidLogoutToken};
 use iam_adapters::{
     Authenticated, ClientAddress, ClientContext, Clock, Credentials, IamError, LogoutTokens,
-    Moment, Refusal, Scope, UpstreamSession, abandoned,
+    Moment, Refusal, Scope, UpstreamSession, UserData, abandoned,
 };
 use opentelemetry::trace::FutureExt as _;
 use scopeguard::ScopeGuard;
@@ -238,14 +238,20 @@ impl Gateway {
         let fingerprint = iam
             .introspection_cache
             .fingerprint(&session_token, upstream.subject.as_str());
-        let permissions = authenticated.permissions.map(Arc::new);
-        if let Some(permissions) = &permissions {
+        let claims = authenticated.claims;
+        let user = authenticated.permissions.map(|permissions| {
+            Arc::new(UserData {
+                permissions,
+                claims,
+            })
+        });
+        if let Some(user) = &user {
             let name = self.session_tokens.name(session_id, requested_at);
             iam.introspection_cache
-                .publish(&fingerprint, name, requested_at, permissions);
+                .publish(&fingerprint, name, requested_at, user);
         }
         iam.introspection_cache
-            .insert(&fingerprint, requested_at, permissions);
+            .insert(&fingerprint, requested_at, user);
         Ok(NewSession {
             sub: iam.sub(upstream.subject.as_str()).into_owned(),
             session_id,
@@ -332,11 +338,8 @@ impl Gateway {
             .introspection_cache
             .fingerprint(session_token, &session.sub);
         let fresh = iam.introspection_cache.fresh(&fingerprint, arrived);
-        let ActiveSession {
-            permissions,
-            source,
-        } = if let Some(permissions) = fresh {
-            ActiveSession::new(permissions, Source::Hit)
+        let ActiveSession { user, source } = if let Some(user) = fresh {
+            ActiveSession::new(user, Source::Hit)
         } else {
             let introspected = IntrospectionRequest {
                 fingerprint,
@@ -358,7 +361,7 @@ impl Gateway {
             return Err(InvalidSession::Expired.into());
         }
         let allowed = iam.policy.allowed_scopes.as_ref();
-        let granted = self.effective(scope).granted(&permissions, allowed);
+        let granted = self.effective(scope).granted(&user.permissions, allowed);
         if granted.is_empty() && self.policy.refuse_empty_scope {
             return Err(GatewayError::NothingGranted);
         }
@@ -367,6 +370,7 @@ impl Gateway {
             session_id,
             scope: &granted,
             session_expires_at: session.exp,
+            claims: &user.claims,
         };
         let token = access_token::issue(
             &self.keys.signing.key_set(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::logout_token::{self, InvalidLogoutToken};
-use iam_adapters::{AllowedScopes, Clock, IamAdapter, LogoutTokens, Moment};
+use iam_adapters::{AllowedScopes, ClaimSources, Clock, IamAdapter, LogoutTokens, Moment};
 
 use super::account::normalized_domain;
 use super::error::GatewayError;
@@ -41,6 +41,8 @@ pub struct IamPolicy {
     pub session_max_lifetime: Duration,
     /// Logins that reach the IAM from this replica in a second; `None`: no bound.
     pub logins_per_second: Option<NonZeroU32>,
+    /// The claims of access tokens that the IAM states.
+    pub claims: ClaimSources,
 }
 
 /// One IAM, before it is part of a gateway.
@@ -176,6 +178,7 @@ impl Iams {
                 Arc::clone(clock),
                 Arc::clone(revocations),
                 policy.freshness,
+                &policy.claims,
                 caches.clone(),
                 common.shared_cache.clone(),
             );

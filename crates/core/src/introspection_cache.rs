@@ -21,7 +21,7 @@ use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN, digest};
 use iam_adapters::name::Name as _;
 use iam_adapters::trace::ChildSpan;
 use iam_adapters::{
-    Clock, IamAdapter, IamError, Introspection, Moment, Permissions, UpstreamSession,
+    ClaimSources, Clock, IamAdapter, IamError, Introspection, Moment, UpstreamSession, UserData,
 };
 use moka::sync::Cache;
 use opentelemetry::KeyValue;
@@ -39,20 +39,17 @@ type Digest = [u8; SHA256_OUTPUT_LEN];
 /// What is known about a session that is active.
 #[derive(Debug, Clone)]
 pub struct ActiveSession {
-    /// The permissions of its user.
-    pub permissions: Arc<Permissions>,
-    /// Where they are from.
+    /// What the IAM states about its user.
+    pub user: Arc<UserData>,
+    /// Where that is from.
     pub source: Source,
 }
 
 impl ActiveSession {
-    /// With permissions from this source.
+    /// With data from this source.
     #[must_use]
-    pub const fn new(permissions: Arc<Permissions>, source: Source) -> Self {
-        Self {
-            permissions,
-            source,
-        }
+    pub const fn new(user: Arc<UserData>, source: Source) -> Self {
+        Self { user, source }
     }
 }
 
@@ -108,9 +105,9 @@ const FAULT_HELD: Duration = Duration::from_secs(1);
 const FAULTS_MAX: u64 = 10_000;
 
 #[derive(Clone)]
-struct CachedPermissions {
+struct CachedUser {
     requested_at: Moment,
-    permissions: Arc<Permissions>,
+    user: Arc<UserData>,
 }
 
 /// The two caches and the held faults. Those of several IAMs are one, so that one bound holds for all of
@@ -118,7 +115,7 @@ struct CachedPermissions {
 #[derive(Clone)]
 pub struct Caches {
     liveness: Cache<Digest, Moment>,
-    permissions: Cache<Digest, CachedPermissions>,
+    permissions: Cache<Digest, CachedUser>,
     /// By session, with the time of the fault.
     faults: Cache<Digest, (Moment, IamError)>,
 }
@@ -140,12 +137,14 @@ impl Caches {
             .build();
         let permissions = Cache::builder()
             .max_capacity(max_bytes / 2)
-            .weigher(|_, known: &CachedPermissions| {
-                let held = &known.permissions;
-                // One allocation for each name, one for the list of them, one for the `Arc` with
-                // its two counts and the list's address and length.
-                let arc = size_of::<[usize; 2]>() + size_of::<Permissions>();
-                weight(held.heap_size() + arc + ALLOCATION_OVERHEAD * (held.len() + 2))
+            .weigher(|_, known: &CachedUser| {
+                let held = &known.user;
+                // One allocation for each name, one for the list of them, one for the claims, one for the
+                // `Arc` with its two counts and the addresses and lengths of both.
+                let arc = size_of::<[usize; 2]>() + size_of::<UserData>();
+                let claims = usize::from(held.claims.heap_size() > 0);
+                let allocations = held.permissions.len() + claims + 2;
+                weight(held.heap_size() + arc + ALLOCATION_OVERHEAD * allocations)
             })
             .time_to_live(lifetime(|each| each.permissions))
             .build();
@@ -228,6 +227,7 @@ impl IntrospectionCache {
         clock: Arc<dyn Clock>,
         revocations: Arc<Revocations>,
         freshness: Freshness,
+        claims: &ClaimSources,
         caches: Caches,
         shared: Option<SealedSharedCache>,
     ) -> Self {
@@ -235,6 +235,19 @@ impl IntrospectionCache {
         for part in [iam.name(), iam.issuer()] {
             subjects.update(&part.len().to_be_bytes());
             subjects.update(part.as_bytes());
+        }
+        // A replica with other settings of claims must not use the data of this one.
+        for (name, source) in claims.iter() {
+            let (kind, required) = (source.r#type.name(), &[u8::from(source.required)][..]);
+            for part in [
+                name.as_bytes(),
+                source.member.as_bytes(),
+                kind.as_bytes(),
+                required,
+            ] {
+                subjects.update(&part.len().to_be_bytes());
+                subjects.update(part);
+            }
         }
         Self {
             iam,
@@ -261,11 +274,11 @@ impl IntrospectionCache {
 
     /// Permissions that are fresh enough to sign a token with. Does not call the IAM.
     #[must_use]
-    pub fn fresh(&self, of: &Fingerprint, now: Moment) -> Option<Arc<Permissions>> {
+    pub fn fresh(&self, of: &Fingerprint, now: Moment) -> Option<Arc<UserData>> {
         self.within(of, now, AgeLimit::Spread)
     }
 
-    fn within(&self, of: &Fingerprint, now: Moment, limit: AgeLimit) -> Option<Arc<Permissions>> {
+    fn within(&self, of: &Fingerprint, now: Moment, limit: AgeLimit) -> Option<Arc<UserData>> {
         let alive_at = self.caches.liveness.get(&of.session)?;
         let age_max = self.age_max(self.freshness.liveness, &of.session, limit);
         if now.since(alive_at) >= age_max || self.revocations.missed_since(alive_at) {
@@ -273,7 +286,7 @@ impl IntrospectionCache {
         }
         let known = self.caches.permissions.get(&of.subject)?;
         let age_max = self.age_max(self.freshness.permissions, &of.subject, limit);
-        (now.since(known.requested_at) < age_max).then_some(known.permissions)
+        (now.since(known.requested_at) < age_max).then_some(known.user)
     }
 
     fn age_max(&self, freshness: Duration, of: &Digest, limit: AgeLimit) -> Duration {
@@ -286,14 +299,9 @@ impl IntrospectionCache {
 
     /// Records that the IAM, called at `requested_at`, reported the session as active, and the
     /// permissions of its user, if the response had them.
-    pub fn insert(
-        &self,
-        of: &Fingerprint,
-        requested_at: Moment,
-        permissions: Option<Arc<Permissions>>,
-    ) {
+    pub fn insert(&self, of: &Fingerprint, requested_at: Moment, user: Option<Arc<UserData>>) {
         self.caches.liveness.insert(of.session, requested_at);
-        let Some(permissions) = permissions else {
+        let Some(user) = user else {
             return;
         };
         // With two introspections for one user at once, the older response may come last.
@@ -302,10 +310,7 @@ impl IntrospectionCache {
             .entry(of.subject)
             .and_upsert_with(|known| match known.map(moka::Entry::into_value) {
                 Some(newer) if newer.requested_at.monotonic > requested_at.monotonic => newer,
-                _ => CachedPermissions {
-                    requested_at,
-                    permissions,
-                },
+                _ => CachedUser { requested_at, user },
             });
     }
 }
@@ -313,29 +318,23 @@ impl IntrospectionCache {
 impl IntrospectionCache {
     /// Offers the other replicas what the IAM, called at `requested_at`, responded about the session
     /// with this name.
-    pub fn publish(
-        &self,
-        of: &Fingerprint,
-        name: Name,
-        requested_at: Moment,
-        permissions: &Permissions,
-    ) {
+    pub fn publish(&self, of: &Fingerprint, name: Name, requested_at: Moment, user: &UserData) {
         if let Some(shared) = &self.shared {
             let lifetime = self.freshness.liveness.min(self.freshness.permissions);
-            shared.put(of, name, requested_at, lifetime, permissions);
+            shared.put(of, name, requested_at, lifetime, user);
         }
     }
 
     /// Caches what another replica shared, if it is newer than the data here. Returns permissions that
     /// are then fresh enough.
-    async fn look_up_shared(&self, request: &IntrospectionRequest) -> Option<Arc<Permissions>> {
+    async fn look_up_shared(&self, request: &IntrospectionRequest) -> Option<Arc<UserData>> {
         let shared = self.shared.as_ref()?;
         let of = &request.fingerprint;
         let found = shared.get(of, request.revocation.name).await;
-        let fresh = found.and_then(|(requested_at, permissions)| {
+        let fresh = found.and_then(|(requested_at, user)| {
             let known = self.caches.liveness.get(&of.session);
             if known.is_none_or(|known| known.monotonic < requested_at.monotonic) {
-                self.insert(of, requested_at, Some(Arc::new(permissions)));
+                self.insert(of, requested_at, Some(Arc::new(user)));
             }
             self.fresh(of, self.clock.now()).ok_or(LookUp::Stale)
         });
@@ -390,7 +389,7 @@ impl IntrospectionCache {
         };
         let result = match answer {
             Ok(Ok(Some(active))) if joined => {
-                Ok(ActiveSession::new(active.permissions, Source::Coalesced))
+                Ok(ActiveSession::new(active.user, Source::Coalesced))
             }
             Ok(Ok(Some(active))) => Ok(active),
             Ok(Ok(None)) => Err(InvalidSession::Ended.into()),
@@ -407,13 +406,13 @@ impl IntrospectionCache {
     fn fallback(&self, fingerprint: &Fingerprint, fault: &IamError) -> Option<ActiveSession> {
         let now = self.clock.now();
         // The call was made early, within the last 10 % of the freshness.
-        if let Some(permissions) = self.within(fingerprint, now, AgeLimit::Full) {
-            return Some(ActiveSession::new(permissions, Source::Hit));
+        if let Some(user) = self.within(fingerprint, now, AgeLimit::Full) {
+            return Some(ActiveSession::new(user, Source::Hit));
         }
         is_unanswered(fault)
             .then(|| self.within(fingerprint, now, AgeLimit::Stale))
             .flatten()
-            .map(|permissions| ActiveSession::new(permissions, Source::Stale))
+            .map(|user| ActiveSession::new(user, Source::Stale))
     }
 
     fn join_or_introspect(
@@ -430,16 +429,14 @@ impl IntrospectionCache {
             },
             || {
                 let fresh = self.fresh(&request.fingerprint, now);
-                let fresh = fresh.map(|permissions| {
-                    Ok(Some(ActiveSession::new(permissions, Source::Coalesced)))
-                });
+                let fresh = fresh.map(|user| Ok(Some(ActiveSession::new(user, Source::Coalesced))));
                 fresh.or_else(|| self.held_fault(&request.fingerprint, now).map(Err))
             },
             || {
                 let (cache, request) = (Arc::clone(self), request.clone());
                 async move {
-                    if let Some(permissions) = cache.look_up_shared(&request).await {
-                        return Ok(Some(ActiveSession::new(permissions, Source::Shared)));
+                    if let Some(user) = cache.look_up_shared(&request).await {
+                        return Ok(Some(ActiveSession::new(user, Source::Shared)));
                     }
                     let answer = cache.iam.introspect(&request.upstream).await;
                     let answer =
@@ -481,12 +478,19 @@ impl IntrospectionCache {
             Introspection::Active { subject, .. } if subject != request.upstream.subject => Err(
                 IamError::Unreadable("the response is about another subject".into()),
             ),
-            Introspection::Active { permissions, .. } => {
-                let permissions = Arc::new(permissions);
+            Introspection::Active {
+                permissions,
+                claims,
+                ..
+            } => {
+                let user = Arc::new(UserData {
+                    permissions,
+                    claims,
+                });
                 let of = &request.fingerprint;
-                self.insert(of, requested_at, Some(Arc::clone(&permissions)));
-                self.publish(of, request.revocation.name, requested_at, &permissions);
-                Ok(Some(ActiveSession::new(permissions, Source::Miss)))
+                self.insert(of, requested_at, Some(Arc::clone(&user)));
+                self.publish(of, request.revocation.name, requested_at, &user);
+                Ok(Some(ActiveSession::new(user, Source::Miss)))
             }
             Introspection::Inactive => {
                 self.revocations
@@ -553,7 +557,7 @@ fn spread(freshness: Duration, of: &Digest) -> Duration {
 }
 
 fn weight(heap: usize) -> u32 {
-    let bytes = size_of::<Digest>() + size_of::<CachedPermissions>() + ENTRY_OVERHEAD + heap;
+    let bytes = size_of::<Digest>() + size_of::<CachedUser>() + ENTRY_OVERHEAD + heap;
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 

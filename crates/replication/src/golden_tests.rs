@@ -288,6 +288,7 @@ fn iam_policy() -> IamPolicy {
         },
         session_max_lifetime: Duration::from_secs(24 * 3_600),
         logins_per_second: None,
+        claims: iam_adapters::ClaimSources::NONE,
     }
 }
 

@@ -5,6 +5,7 @@ use actix_web::web::Path;
 use iam_adapters::{Permission, Permissions, Subject};
 use mock_iam::{AccountState, Format, User, Users, UsersError, parse};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::request::{Body, Call, Json, Password, present};
 use super::response::{ControlError, created, no_content, ok};
@@ -15,6 +16,7 @@ struct UserResponse {
     email: String,
     subject: String,
     permissions: Vec<String>,
+    attributes: Map<String, Value>,
     state: AccountState,
     sessions: usize,
 }
@@ -26,6 +28,7 @@ impl UserResponse {
             email: user.email().to_owned(),
             subject: user.subject().as_str().to_owned(),
             permissions: permissions.map(ToString::to_string).collect(),
+            attributes: user.attributes().clone(),
             state: user.state(),
             sessions,
         }
@@ -88,6 +91,8 @@ pub(super) struct NewUser {
     #[serde(default)]
     permissions: Vec<String>,
     #[serde(default)]
+    attributes: Map<String, Value>,
+    #[serde(default)]
     state: AccountState,
     #[serde(default, deserialize_with = "present")]
     subject: Option<String>,
@@ -108,7 +113,7 @@ pub(super) async fn create(call: Call<(), Json<NewUser>>) -> Result<HttpResponse
             )
         }
     };
-    let user = user.with_state(new.state);
+    let user = user.with_attributes(new.attributes).with_state(new.state);
     let response = UserResponse::of(&user, 0);
     call.namespace.mock.directory().create_user(user)?;
     Ok(created(&response))
@@ -128,6 +133,8 @@ pub(super) struct UserChange {
     #[serde(default, deserialize_with = "present")]
     permissions: Option<Vec<String>>,
     #[serde(default, deserialize_with = "present")]
+    attributes: Option<Map<String, Value>>,
+    #[serde(default, deserialize_with = "present")]
     state: Option<AccountState>,
 }
 
@@ -145,6 +152,9 @@ pub(super) async fn change(
     }
     if let Some(new_permissions) = new_permissions {
         directory.set_permissions(&email, new_permissions)?;
+    }
+    if let Some(attributes) = &change.attributes {
+        directory.set_attributes(&email, attributes.clone())?;
     }
     if let Some(state) = change.state {
         directory.set_state(&email, state)?;

@@ -13,8 +13,8 @@ use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::resilient::{CallLimits, Operation};
 use iam_adapters::settings::AdapterSettings;
 use iam_adapters::{
-    Authenticated, Capabilities, ClientAddress, ClientContext, Clock, Credentials, IamAdapter,
-    IamError, Introspection, Permissions, SetupError, Subject, UpstreamSession,
+    Authenticated, Capabilities, ClaimSources, ClientAddress, ClientContext, Clock, Credentials,
+    IamAdapter, IamError, Introspection, Permissions, SetupError, Subject, UpstreamSession,
 };
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +57,8 @@ pub struct MockSettings {
     /// `fixed_signing_key`: whether the gateway signs with the key that is published in its
     /// repository, so that tests can make tokens themselves.
     pub fixed_signing_key: bool,
+    /// `claims`: the claims of access tokens that the IAM states: attributes of users.
+    pub claims: ClaimSources,
 }
 
 impl Default for MockSettings {
@@ -66,11 +68,16 @@ impl Default for MockSettings {
             session_lifetime: Duration::from_secs(8 * 60 * 60),
             allowed_hosts: Vec::new(),
             fixed_signing_key: false,
+            claims: ClaimSources::default(),
         }
     }
 }
 
 impl AdapterSettings for MockSettings {
+    fn claims(&self) -> &ClaimSources {
+        &self.claims
+    }
+
     fn name(&self) -> &'static str {
         NAME
     }
@@ -122,6 +129,7 @@ pub struct Mock {
     journal: Journal,
     /// The gateway's deadlines; none: unknown.
     limits: Option<CallLimits>,
+    claims: ClaimSources,
 }
 
 impl Mock {
@@ -139,7 +147,40 @@ impl Mock {
             faults,
             journal: Journal::default(),
             limits: None,
+            claims: ClaimSources::NONE,
         }
+    }
+
+    /// Sets the claims of access tokens.
+    #[must_use]
+    pub fn with_claims(self, claims: ClaimSources) -> Self {
+        Self { claims, ..self }
+    }
+
+    /// Adds the claims of the session's user.
+    fn stated(
+        &self,
+        session: &UpstreamSession,
+        introspection: Introspection,
+    ) -> Result<Introspection, IamError> {
+        let Introspection::Active {
+            subject,
+            permissions,
+            groups,
+            ..
+        } = introspection
+        else {
+            return Ok(introspection);
+        };
+        let claims = self
+            .claims
+            .read(&self.directory.members_of(session).into())?;
+        Ok(Introspection::Active {
+            subject,
+            permissions,
+            groups,
+            claims,
+        })
     }
 
     /// Sets the gateway's deadlines, which timeout faults report.
@@ -160,7 +201,7 @@ impl Mock {
         let users = load(settings.users_file.as_deref())?;
         let directory =
             Directory::new(Identity::default(), users, settings.session_lifetime, clock);
-        Ok(Self::new(Arc::new(directory)))
+        Ok(Self::new(Arc::new(directory)).with_claims(settings.claims.clone()))
     }
 
     /// The IAM.
@@ -249,6 +290,17 @@ impl IamAdapter for Mock {
         let fault = call.fault().await;
         let fault = fault.and_then(|answer| self.error(Operation::Login, answer));
         let result = fault.map_or_else(|| self.directory.authenticate(credentials), Err);
+        let result = result.map(|begun| {
+            let members = self.directory.members_of(&begun.session).into();
+            match self.claims.read(&members) {
+                Ok(claims) => Authenticated { claims, ..begun },
+                // The session has begun. The first exchange reports the fault.
+                Err(_) => Authenticated {
+                    permissions: None,
+                    ..begun
+                },
+            }
+        });
         if let Ok(begun) = &result {
             call.entry().subject = Some(begun.session.subject.clone());
             call.entry().session = Some(begun.session.id.clone());
@@ -264,11 +316,13 @@ impl IamAdapter for Mock {
                 subject: another_subject(session),
                 permissions: Permissions::default(),
                 groups: None,
+                claims: iam_adapters::Claims::default(),
             }),
-            Some(answer) => self
-                .error(Operation::Introspection, answer)
-                .map_or_else(|| Ok(self.directory.introspect(session)), Err),
-            None => Ok(self.directory.introspect(session)),
+            Some(answer) => self.error(Operation::Introspection, answer).map_or_else(
+                || self.stated(session, self.directory.introspect(session)),
+                Err,
+            ),
+            None => self.stated(session, self.directory.introspect(session)),
         };
         call.settle(result, |answer| match answer {
             Introspection::Active { .. } => Outcome::Ok,

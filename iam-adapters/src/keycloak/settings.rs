@@ -13,6 +13,7 @@ use url::Url;
 
 use super::{Keycloak, NAME};
 use crate::adapter::{IamAdapter, SetupError};
+use crate::claims::ClaimSources;
 use crate::clock::Clock;
 use crate::oauth2_client::{SectionProblems, client_secret, plain_url};
 use crate::settings::AdapterSettings;
@@ -41,6 +42,9 @@ pub struct KeycloakSettings {
     pub ca_file: Option<PathBuf>,
     /// Keycloak's issuer, if `url` is not its public address; `None`: `{url}/realms/{realm}`.
     pub issuer: Option<String>,
+    /// The claims of access tokens that the IAM states.
+    #[serde(default)]
+    pub claims: ClaimSources,
 }
 
 /// Only what identifies the IAM. The other settings have the secret, or may have one by mistake.
@@ -72,6 +76,7 @@ impl AdapterSettings for KeycloakSettings {
         problems.not_empty("permissions_client", self.permissions_client.as_ref());
         problems.secret(self.client_secret.as_ref());
         problems.certificates(self.ca_file.as_deref());
+        problems.claims(&self.claims);
         problems.found
     }
 
@@ -81,6 +86,10 @@ impl AdapterSettings for KeycloakSettings {
         connect_deadline: Duration,
     ) -> Result<Arc<dyn IamAdapter>, SetupError> {
         Ok(Arc::new(Keycloak::new(self, connect_deadline, clock)?))
+    }
+
+    fn claims(&self) -> &ClaimSources {
+        &self.claims
     }
 
     fn derived(&self) -> Value {

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Number, Value};
+use serde_json::{Number, Value};
 
+use crate::claims;
 use crate::clock::Moment;
 use crate::error::{IamError, Misconfiguration};
 use crate::json::UniqueMembers;
@@ -19,7 +20,7 @@ pub(super) struct IntrospectionClaims {
     /// Optional: RFC 7662 requires only `active`.
     client_id: Option<String>,
     issuer: Option<String>,
-    claims: Map<String, Value>,
+    claims: Value,
 }
 
 impl<'de> Deserialize<'de> for IntrospectionClaims {
@@ -37,12 +38,17 @@ impl<'de> Deserialize<'de> for IntrospectionClaims {
                 .ok_or_else(|| D::Error::custom("active is not a boolean"))?,
             client_id: text("client_id")?,
             issuer: text("iss")?,
-            claims,
+            claims: Value::Object(claims),
         })
     }
 }
 
 impl IntrospectionClaims {
+    /// The whole response.
+    pub(super) const fn members(&self) -> &Value {
+        &self.claims
+    }
+
     /// Whether the token is active by all members of the response. A token after its `exp` is not, even
     /// if `active` is `true`, because it never becomes valid again. Another issuer or client, and a
     /// token before its `nbf`, are faults: they do not say that the session has ended.
@@ -99,22 +105,7 @@ impl IntrospectionClaims {
     /// The member with this name, or at this JSON pointer (RFC 6901), which begins with `/`; `None`: it is
     /// missing or null.
     fn claim(&self, name: &str) -> Option<&Value> {
-        let found = match name.strip_prefix('/') {
-            None => self.claims.get(name),
-            Some(path) => {
-                let (first, rest) = path
-                    .split_once('/')
-                    .map_or((path, None), |(first, rest)| (first, Some(rest)));
-                let first = self
-                    .claims
-                    .get(&first.replace("~1", "/").replace("~0", "~"))?;
-                match rest {
-                    None => Some(first),
-                    Some(rest) => first.pointer(&format!("/{rest}")),
-                }
-            }
-        };
-        found.filter(|value| !value.is_null())
+        claims::member(&self.claims, name)
     }
 
     /// Whether the response has the claim.

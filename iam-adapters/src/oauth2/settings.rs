@@ -14,6 +14,7 @@ use url::{Url, form_urlencoded};
 
 use super::{NAME, OAuth2, TokenKind};
 use crate::adapter::{IamAdapter, SetupError};
+use crate::claims::ClaimSources;
 use crate::clock::Clock;
 use crate::oauth2_client::{
     AssertionKey, ClientAssertions, ClientAuthentication, RefusedStatus, SectionProblems, as_code,
@@ -102,6 +103,9 @@ pub struct OAuth2Settings {
     /// Whether introspection returns the permissions that the user has now.
     #[serde(default)]
     pub current_permissions: bool,
+    /// The claims of access tokens that the IAM states.
+    #[serde(default)]
+    pub claims: ClaimSources,
 }
 
 /// A server whose differences from the standard are known.
@@ -279,6 +283,7 @@ impl AdapterSettings for OAuth2Settings {
             }
         }
         problems.certificates(self.ca_file.as_deref());
+        problems.claims(&self.claims);
         problems.found
     }
 
@@ -292,6 +297,10 @@ impl AdapterSettings for OAuth2Settings {
 
     fn missing_for_groups(&self) -> Option<&'static str> {
         self.groups_claim.is_none().then_some("groups_claim")
+    }
+
+    fn claims(&self) -> &ClaimSources {
+        &self.claims
     }
 
     fn derived(&self) -> Value {

@@ -6,6 +6,7 @@ use std::path::Path;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
+use crate::claims::ClaimSources;
 use crate::client::{address_problems, certificates};
 
 /// The minimum length of a client secret in production, in bytes. Keycloak generates 32; a shorter one
@@ -54,6 +55,13 @@ impl SectionProblems {
     /// Adds a problem, which begins with its key.
     pub(crate) fn add(&mut self, problem: impl Display) {
         self.found.push(format!("{}.{problem}", self.section));
+    }
+
+    /// Checks the claims.
+    pub(crate) fn claims(&mut self, claims: &ClaimSources) {
+        for problem in claims.problems() {
+            self.add(format_args!("claims: {problem}"));
+        }
     }
 
     /// Checks an address, if it is set.

@@ -198,6 +198,7 @@ async fn table_replaces_the_permissions_of_the_iam_at_login_and_introspection() 
             subject: Subject::new(SUBJECT).expect("a subject"),
             permissions: expected,
             groups: None,
+            claims: iam_adapters::Claims::default(),
         })
     );
 }

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 
 use iam_adapters::permission_source::PermissionSource;
 use iam_adapters::{
-    AllowedScopes, IamAdapter, IamError, Introspection, Permission, Permissions, UpstreamSession,
+    AllowedScopes, Claims, IamAdapter, IamError, Introspection, Permission, Permissions,
+    UpstreamSession,
 };
 
 use auth_gateway_core::iams::Iam;
@@ -18,6 +19,8 @@ pub(super) struct Rights {
     groups: Option<Vec<String>>,
     /// The permissions of the source in the settings.
     effective: Permissions,
+    /// The claims that the IAM states.
+    claims: Claims,
 }
 
 impl Rights {
@@ -48,6 +51,20 @@ pub(super) fn write_lines(
             line(scope, rights, allowed, iam.name(), source)
         )?;
     }
+    let claims = rights.claims.to_json();
+    for (name, source) in iam.policy().claims.iter() {
+        let member = &source.member;
+        match claims.get(name) {
+            Some(value) => writeln!(
+                out,
+                "  claim {name}\n                {value}, from {member}"
+            )?,
+            None => writeln!(
+                out,
+                "  claim {name}\n                left out: the IAM does not state {member}"
+            )?,
+        }
+    }
     Ok(())
 }
 
@@ -66,6 +83,7 @@ pub(super) async fn rights(
         subject,
         permissions: at_iam,
         groups,
+        claims,
     } = adapter.introspect(session).await?
     else {
         return Err(IamError::Unreadable(
@@ -83,6 +101,7 @@ pub(super) async fn rights(
         at_iam,
         groups,
         effective,
+        claims,
     })
 }
 
@@ -180,6 +199,7 @@ mod tests {
             at_iam: permissions(at_iam),
             groups,
             effective: permissions(effective),
+            claims: Claims::NONE,
         };
         for (scope, rights, source, expected) in [
             (

@@ -43,6 +43,10 @@ pub(crate) struct SampleSettings {
 }
 
 impl AdapterSettings for SampleSettings {
+    fn claims(&self) -> &iam_adapters::ClaimSources {
+        const { &iam_adapters::ClaimSources::NONE }
+    }
+
     fn name(&self) -> &'static str {
         NAME
     }

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::resilient::Operation;
 use iam_adapters::{
-    Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
-    Permission, Permissions, Refusal, Subject, UpstreamSession,
+    Authenticated, Capabilities, Claims, ClientContext, Credentials, IamAdapter, IamError,
+    Introspection, Permission, Permissions, Refusal, Subject, UpstreamSession,
 };
 use secrecy::ExposeSecret as _;
 use tokio::sync::{mpsc, oneshot};
@@ -83,6 +83,8 @@ pub struct ScriptedIam {
     pub expires_in: Option<Duration>,
     /// The session that every login begins; `None`: a new one, of the subject in the address.
     pub session: Option<UpstreamSession>,
+    /// The claims of every user.
+    pub claims: Claims,
     /// The number of bytes appended to every upstream secret.
     pub secret_padding: usize,
     /// `None`: the IAM sends no logout tokens.
@@ -99,6 +101,7 @@ impl Default for ScriptedIam {
             returns_permissions: true,
             expires_in: None,
             session: None,
+            claims: Claims::NONE,
             secret_padding: 0,
             signer: None,
             model: Mutex::default(),
@@ -268,6 +271,7 @@ impl IamAdapter for ScriptedIam {
             expires_in: self.expires_in,
             permissions,
             groups: None,
+            claims: self.claims.clone(),
         })
     }
 
@@ -283,6 +287,7 @@ impl IamAdapter for ScriptedIam {
             subject: session.subject.clone(),
             permissions: self.permissions_of(session.subject.as_str()),
             groups: None,
+            claims: self.claims.clone(),
         })
     }
 

@@ -44,6 +44,7 @@ const GRANT: Grant<'_> = Grant {
     session_id: "AAAAAAAAAAAAAAAAAAAAAA",
     scope: "read write",
     session_expires_at: NOW + 86_400,
+    claims: &IamClaims::NONE,
 };
 
 fn minted(keys: &KeySet<SigningKey>, audience: &[&str], grant: Grant<'_>) -> AccessToken {
@@ -251,4 +252,20 @@ fn type_is_that_of_the_settings() {
         let (header, _) = verified(keys.iter().next().unwrap(), token.expose()).unwrap();
         assert_eq!(header["typ"], token_type.name());
     }
+}
+
+#[test]
+fn claims_of_the_iam_follow_those_of_the_gateway() {
+    let keys = key_set(Algorithm::EdDsa);
+    let claims = IamClaims::from_members(r#","email":"a\"b@example.test","groups":["x"]"#).unwrap();
+    let grant = Grant {
+        claims: &claims,
+        ..GRANT
+    };
+    let token = minted(&keys, &["a"], grant);
+    let (_, claims) = verified(keys.iter().next().unwrap(), token.expose()).unwrap();
+    assert_eq!(claims["email"], "a\"b@example.test");
+    assert_eq!(claims["groups"], json!(["x"]));
+    assert_eq!(claims["sid"], GRANT.session_id);
+    assert_eq!(claims.as_object().unwrap().len(), 11);
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::hkdf;
-use iam_adapters::{Clock, Moment, Permission, Permissions};
+use iam_adapters::{Claims, Clock, Moment, Permission, UserData};
 
 use super::super::Random;
 use super::super::event::Subscribers;
@@ -157,23 +157,26 @@ pub(crate) struct EntryContent {
     requested_at: Duration,
     /// How long after that the store must keep it.
     lifetime: Duration,
-    permissions: Permissions,
+    user: UserData,
 }
 
 impl EntryContent {
-    pub(crate) fn encode(
-        requested_at: Duration,
-        lifetime: Duration,
-        permissions: &Permissions,
-    ) -> Vec<u8> {
+    pub(crate) fn encode(requested_at: Duration, lifetime: Duration, user: &UserData) -> Vec<u8> {
         let mut text = Vec::new();
         for duration in [requested_at, lifetime] {
             let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
             text.extend_from_slice(&millis.to_be_bytes());
         }
-        for permission in permissions.iter() {
+        for permission in user.permissions.iter() {
             text.extend_from_slice(permission.as_str().as_bytes());
             text.push(b' ');
+        }
+        // A name of a permission contains no line feed, so an entry without claims has none. A replica of a
+        // version without claims ignores an entry with some.
+        let claims = user.claims.as_members();
+        if !claims.is_empty() {
+            text.push(b'\n');
+            text.extend_from_slice(claims.as_bytes());
         }
         text
     }
@@ -182,12 +185,17 @@ impl EntryContent {
         let (requested_at, text) = text.split_first_chunk()?;
         let (lifetime, text) = text.split_first_chunk()?;
         let millis = |bytes: &[u8; 8]| Duration::from_millis(u64::from_be_bytes(*bytes));
-        let names = std::str::from_utf8(text).ok()?.split_terminator(' ');
+        let text = std::str::from_utf8(text).ok()?;
+        let (names, claims) = text.split_once('\n').unwrap_or((text, ""));
+        let names = names.split_terminator(' ');
         let permissions: Result<_, _> = names.map(Permission::parse).collect();
         Some(Self {
             requested_at: millis(requested_at),
             lifetime: millis(lifetime),
-            permissions: permissions.ok()?,
+            user: UserData {
+                permissions: permissions.ok()?,
+                claims: Claims::from_members(claims)?,
+            },
         })
     }
 
@@ -226,7 +234,7 @@ impl SealedSharedCache {
         name: Name,
         requested_at: Moment,
         lifetime: Duration,
-        permissions: &Permissions,
+        user: &UserData,
     ) {
         let now = self.clock.now();
         let remaining = lifetime.saturating_sub(now.since(requested_at));
@@ -234,7 +242,7 @@ impl SealedSharedCache {
         if remaining.is_zero() || self.random.fill(&mut salt).is_err() {
             return;
         }
-        let content = EntryContent::encode(requested_at.unix, lifetime, permissions);
+        let content = EntryContent::encode(requested_at.unix, lifetime, user);
         let key_set = self.keys.signing.key_set();
         let key = key_set.current(now);
         if let Some(entry) = seal(CacheSealingKey::of(key), key.kid(), salt, of, content) {
@@ -251,7 +259,7 @@ impl SealedSharedCache {
         &self,
         of: &Fingerprint,
         name: Name,
-    ) -> Result<(Moment, Permissions), LookUp> {
+    ) -> Result<(Moment, UserData), LookUp> {
         let asked_at = self.clock.now();
         let stored = self.cache.get(name).await?;
         let now = self.clock.now();
@@ -259,7 +267,7 @@ impl SealedSharedCache {
         let statement = self.open(of, &stored.entry)?;
         let requested_at = statement.requested_at(remaining, now);
         let requested_at = requested_at.ok_or(LookUp::Invalid)?;
-        Ok((requested_at, statement.permissions))
+        Ok((requested_at, statement.user))
     }
 
     /// # Errors

@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use aws_lc_rs::rand::SystemRandom;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::resilient::Operation;
-use iam_adapters::{Permission, Subject};
+use iam_adapters::{Claims, Permission, Subject};
 use proptest::prelude::*;
 
 use super::*;
@@ -25,16 +25,20 @@ fn cache_of(iam: ScriptedIam, max_bytes: u64) -> IntrospectionCache {
     let clock = ManualClock::at(Duration::from_secs(1_800_000_000));
     let caches = Caches::new(max_bytes, &[FRESHNESS]);
     let (iam, clock) = (Arc::new(iam), Arc::new(clock));
-    IntrospectionCache::new(iam, clock, Arc::default(), FRESHNESS, caches, None)
+    let claims = &ClaimSources::NONE;
+    IntrospectionCache::new(iam, clock, Arc::default(), FRESHNESS, claims, caches, None)
 }
 
 fn cache() -> IntrospectionCache {
     cache_of(ScriptedIam::default(), MIB)
 }
 
-fn permissions(names: &[&str]) -> Arc<Permissions> {
+fn permissions(names: &[&str]) -> Arc<UserData> {
     let names = names.iter().map(|name| Permission::parse(name).unwrap());
-    Arc::new(names.collect())
+    Arc::new(UserData {
+        permissions: names.collect(),
+        claims: Claims::NONE,
+    })
 }
 
 fn at(millis: u64) -> Moment {
@@ -140,7 +144,7 @@ fn data_of_the_introspection_that_started_last_is_kept_in_any_order() {
             cache.insert(&fingerprint, at(requested_at), Some(permissions(&[held])));
         }
         let held = cache.fresh(&fingerprint, at(2)).unwrap();
-        assert!(held.contains("two"), "{order:?}");
+        assert!(held.permissions.contains("two"), "{order:?}");
     }
 }
 
@@ -151,7 +155,7 @@ fn of_two_introspections_at_one_time_the_last_response_is_kept() {
     cache.insert(&fingerprint, at(0), Some(permissions(&["read", "write"])));
     cache.insert(&fingerprint, at(0), Some(permissions(&["read"])));
     let held = cache.fresh(&fingerprint, at(0)).unwrap();
-    assert!(!held.contains("write"));
+    assert!(!held.permissions.contains("write"));
 }
 
 #[test]
@@ -226,7 +230,7 @@ async fn data_that_arrived_just_before_is_not_introspected_again() {
     let fingerprint = cache.fingerprint("token", "s");
     cache.insert(&fingerprint, at(0), Some(permissions(&["read"])));
     let active = cache.introspect(request(fingerprint), at(0)).await.unwrap();
-    assert!(active.permissions.contains("read"));
+    assert!(active.user.permissions.contains("read"));
     assert_eq!(active.source, Source::Coalesced);
 }
 
@@ -276,7 +280,7 @@ fn debug_output_contains_no_subject_and_no_permission() {
 
 #[test]
 fn weight_of_cached_permissions_is_the_size_of_key_value_entry_and_names() {
-    let fixed = size_of::<Digest>() + size_of::<CachedPermissions>() + ENTRY_OVERHEAD;
+    let fixed = size_of::<Digest>() + size_of::<CachedUser>() + ENTRY_OVERHEAD;
     assert_eq!(weight(0), u32::try_from(fixed).unwrap());
     assert_eq!(weight(1_000), weight(0) + 1_000);
     assert_eq!(weight(usize::try_from(u32::MAX).unwrap()), u32::MAX);

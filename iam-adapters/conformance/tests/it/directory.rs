@@ -56,6 +56,7 @@ impl Wrapper for Directory {
                 subject: user.subject().clone(),
                 permissions: user.permissions().clone(),
                 groups: None,
+                claims: iam_adapters::Claims::default(),
             }),
         )
     }

@@ -263,6 +263,7 @@ impl Wrapper for Flawed {
                     subject: Subject::new("another").expect("not empty"),
                     permissions,
                     groups: None,
+                    claims: iam_adapters::Claims::default(),
                 }
             }
             (_, _, now) => now,

@@ -11,6 +11,7 @@ use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::scope::Permissions;
 use iam_adapters::types::{Authenticated, Credentials, Introspection, Subject, UpstreamSession};
 use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Map, Value};
 use subtle::ConstantTimeEq;
 
 use super::sessions::{ActiveSession, Sessions};
@@ -115,6 +116,7 @@ impl Directory {
             expires_in: Some(self.session_lifetime),
             permissions: Some(user.permissions.clone()),
             groups: None,
+            claims: iam_adapters::Claims::default(),
         })
     }
 
@@ -126,6 +128,7 @@ impl Directory {
                 subject: user.subject.clone(),
                 permissions: user.permissions.clone(),
                 groups: None,
+                claims: iam_adapters::Claims::default(),
             },
             Some(_) | None => Introspection::Inactive,
         }
@@ -172,6 +175,19 @@ impl Directory {
             users.find(|user| user.subject == session.subject).cloned()
         });
         user.map(|user| user.email.clone())
+    }
+
+    /// What an introspection response states about the session's user besides permissions: the address and the
+    /// attributes.
+    #[must_use]
+    pub fn members_of(&self, session: &UpstreamSession) -> Map<String, Value> {
+        let user = self.user_of(session);
+        let members = user.map(|user| {
+            let mut members = user.attributes.clone();
+            members.insert("email".to_owned(), user.email.as_str().into());
+            members
+        });
+        members.unwrap_or_default()
     }
 
     /// The address and id of the session's user, if the session is active and the secret is right.
@@ -377,6 +393,20 @@ impl Directory {
     /// [`UsersError::Unknown`].
     pub fn set_permissions(&self, email: &str, permissions: Permissions) -> Result<(), UsersError> {
         self.write().users.change(email)?.permissions = permissions;
+        Ok(())
+    }
+
+    /// Sets the attributes. The next introspection returns them.
+    ///
+    /// # Errors
+    ///
+    /// [`UsersError::Unknown`].
+    pub fn set_attributes(
+        &self,
+        email: &str,
+        attributes: Map<String, Value>,
+    ) -> Result<(), UsersError> {
+        self.write().users.change(email)?.attributes = attributes;
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use iam_adapters::clock::ManualClock;
 use iam_adapters::error::Refusal;
 use iam_adapters::scope::{Permission, Permissions};
 use secrecy::SecretString;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -237,4 +238,33 @@ fn production_a_lifetime_of_zero_and_a_missing_users_file_are_problems() {
     };
     assert!(lifetime.starts_with("iam.mock.session_lifetime: "));
     assert!(users.starts_with("iam.mock.users_file: no/such/users.toml: "));
+}
+
+#[tokio::test]
+async fn claims_are_attributes_and_without_a_required_one_the_introspection_is_a_fault() {
+    let text = "users:\n- {email: a@b.test, password: p, attributes: {dept: sales}}\n- {email: c@b.test, password: p}";
+    let users = parse(text, Format::Yaml, "users").unwrap();
+    let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
+    let directory = Directory::new(Identity::default(), users, Duration::from_secs(60), clock);
+    let claims = json!({"dept": {"member": "dept", "required": true}, "mail": {"member": "email"}});
+    let mock = Mock::new(Arc::new(directory)).with_claims(serde_json::from_value(claims).unwrap());
+    let began = async |email: &str| {
+        let credentials = Credentials::new(email.to_owned(), "p".into()).unwrap();
+        let client = ClientContext::default();
+        mock.authenticate(&credentials, &client).await.unwrap()
+    };
+    let login = began("a@b.test").await;
+    let expected = json!({"dept": "sales", "mail": "a@b.test"});
+    assert_eq!(Value::from(login.claims.to_json()), expected);
+    let Ok(Introspection::Active { claims, .. }) = mock.introspect(&login.session).await else {
+        panic!("not active");
+    };
+    assert_eq!(Value::from(claims.to_json()), expected);
+    let incomplete = began("c@b.test").await;
+    assert_eq!(incomplete.permissions, None);
+    let fault = mock.introspect(&incomplete.session).await;
+    assert!(
+        matches!(fault, Err(IamError::UnreadableSession(_))),
+        "{fault:?}"
+    );
 }

@@ -8,6 +8,7 @@ use iam_adapters::scope::Permissions;
 use iam_adapters::types::{Credentials, Subject};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use thiserror::Error;
 
 /// The state of an account.
@@ -33,6 +34,7 @@ pub struct User {
     pub(super) permissions: Permissions,
     pub(super) state: AccountState,
     pub(super) subject: Subject,
+    pub(super) attributes: Map<String, Value>,
 }
 
 impl User {
@@ -60,7 +62,14 @@ impl User {
             permissions,
             state: AccountState::default(),
             subject,
+            attributes: Map::new(),
         })
+    }
+
+    /// Sets the attributes.
+    #[must_use]
+    pub fn with_attributes(self, attributes: Map<String, Value>) -> Self {
+        Self { attributes, ..self }
     }
 
     /// Sets the subject.
@@ -96,6 +105,12 @@ impl User {
     #[must_use]
     pub const fn permissions(&self) -> &Permissions {
         &self.permissions
+    }
+
+    /// Further members of introspection responses, of which claims are made.
+    #[must_use]
+    pub const fn attributes(&self) -> &Map<String, Value> {
+        &self.attributes
     }
 
     /// The state.

@@ -16,6 +16,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::de::value::{self, StrDeserializer};
 use serde::de::{IntoDeserializer as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy};
 use thiserror::Error;
@@ -255,6 +256,7 @@ struct Entry {
     permissions: Option<Permissions>,
     state: Option<AccountState>,
     subject: Option<Subject>,
+    attributes: Map<String, Value>,
     problems: Vec<String>,
 }
 
@@ -291,6 +293,7 @@ impl Entry {
             "email" => self.email = Some(text(value, key)?.expose_secret().to_owned()),
             "password" => self.password = Some(text(value, key)?),
             "permissions" => self.permissions = Some(permissions(value)?),
+            "attributes" => self.attributes = attributes(value)?,
             "state" => self.state = Some(state(text(value, key)?.expose_secret())?),
             _ => {
                 let subject = text(value, key)?;
@@ -316,7 +319,10 @@ impl Entry {
             User::new(email, password, self.permissions.unwrap_or_default())
         });
         let user = match user {
-            Some(Ok(user)) => Some(user.with_state(self.state.unwrap_or_default())),
+            Some(Ok(user)) => {
+                let user = user.with_state(self.state.unwrap_or_default());
+                Some(user.with_attributes(self.attributes))
+            }
             Some(Err(invalid)) => {
                 problems.push(invalid.to_string());
                 None
@@ -334,7 +340,14 @@ impl Entry {
 }
 
 /// Every key of an entry.
-const KEYS: [&str; 5] = ["email", "password", "permissions", "state", "subject"];
+const KEYS: [&str; 6] = [
+    "email",
+    "password",
+    "permissions",
+    "state",
+    "subject",
+    "attributes",
+];
 
 const ONLY_USERS: &str = "there is only \"users\"";
 
@@ -367,7 +380,7 @@ fn repeated(key: &str) -> String {
 fn text(value: Node, key: &str) -> Result<SecretString, String> {
     match value {
         Node::Text(text) => Ok(text),
-        Node::List(_) | Node::Table(_) | Node::Other => {
+        Node::List(_) | Node::Table(_) | Node::Integer(_) | Node::Boolean(_) | Node::Other => {
             Err(format!("the {key} is not a string in quotes"))
         }
     }
@@ -389,6 +402,38 @@ fn permissions(value: Node) -> Result<Permissions, String> {
         })
     });
     permissions.collect()
+}
+
+/// Texts, whole numbers, booleans, lists and tables of them.
+fn attributes(value: Node) -> Result<Map<String, Value>, String> {
+    let wrong = || {
+        "attributes must be a table of texts, whole numbers, booleans, lists and tables".to_owned()
+    };
+    let value = json_of(value).ok_or_else(wrong)?;
+    match value {
+        Value::Object(attributes) => Ok(attributes),
+        _ => Err(wrong()),
+    }
+}
+
+/// `None`: it has a value of another type, or a repeated key.
+fn json_of(node: Node) -> Option<Value> {
+    match node {
+        Node::Text(text) => Some(text.expose_secret().into()),
+        Node::Integer(number) => Some(number.into()),
+        Node::Boolean(boolean) => Some(boolean.into()),
+        Node::List(list) => list.into_iter().map(json_of).collect(),
+        Node::Table(table) => {
+            let mut members = Map::new();
+            for (key, value) in table {
+                if members.insert(key, json_of(value)?).is_some() {
+                    return None;
+                }
+            }
+            Some(members.into())
+        }
+        Node::Other => None,
+    }
 }
 
 fn state(name: &str) -> Result<AccountState, String> {
@@ -415,7 +460,9 @@ enum Node {
     List(Vec<Node>),
     /// In the order of the file. Keys may be repeated if the format allows it.
     Table(Vec<(String, Node)>),
-    /// Numbers, booleans and null, which no member of a user is.
+    Integer(i64),
+    Boolean(bool),
+    /// Other numbers and null, which no member of a user is.
     Other,
 }
 
@@ -439,16 +486,16 @@ impl<'de> Visitor<'de> for Reader {
         Ok(Node::Text(text.into()))
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Node, E> {
-        Ok(Node::Other)
+    fn visit_bool<E>(self, boolean: bool) -> Result<Node, E> {
+        Ok(Node::Boolean(boolean))
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Node, E> {
-        Ok(Node::Other)
+    fn visit_i64<E>(self, number: i64) -> Result<Node, E> {
+        Ok(Node::Integer(number))
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Node, E> {
-        Ok(Node::Other)
+    fn visit_u64<E>(self, number: u64) -> Result<Node, E> {
+        Ok(i64::try_from(number).map_or(Node::Other, Node::Integer))
     }
 
     fn visit_f64<E>(self, _: f64) -> Result<Node, E> {

@@ -3,7 +3,7 @@
 use actix_web::HttpResponse;
 use iam_adapters::Introspection;
 use iam_adapters::resilient::Operation;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::request::RealmRequest;
 use super::response::{OAuthError, RealmResponse};
@@ -67,7 +67,8 @@ impl RealmRequest {
             return inactive();
         };
         let user = directory.address_of(&session);
-        let mut claims_of_token = json!({
+        let mut claims_of_token = Value::Object(directory.members_of(&session));
+        let standard = json!({
             "exp": claims.exp,
             "iat": claims.iat,
             "iss": claims.iss,
@@ -83,6 +84,11 @@ impl RealmRequest {
             "token_type": "Refresh",
             "active": true,
         });
+        // As mappers of the client do at Keycloak. They do not replace the members of the token.
+        if let (Value::Object(members), Value::Object(standard)) = (&mut claims_of_token, standard)
+        {
+            members.extend(standard);
+        }
         add_roles(&mut claims_of_token, &self.realm, &permissions);
         Ok(RealmResponse::json(claims_of_token))
     }

@@ -1,13 +1,16 @@
 //! Introspection.
 
-use iam_adapters::{IamAdapter, IamError, Introspection, Misconfiguration, Subject};
+use iam_adapters::{Claims, IamAdapter, IamError, Introspection, Misconfiguration, Subject};
 use serde_json::{Value, json};
 use test_support::scripted_upstream::keycloak::{
     INTROSPECTION, SUBJECT, TOKEN, active, refresh_token, refusal,
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
-use super::{adapter, all_permissions, is_misconfigured, kind, misconfigured, session, session_of};
+use super::{
+    adapter, adapter_with, all_permissions, is_misconfigured, kind, log_in, misconfigured, session,
+    session_of,
+};
 
 #[tokio::test]
 async fn introspection_sends_the_refresh_token_and_the_hint_unchanged() {
@@ -43,6 +46,7 @@ async fn active_session_has_its_subject_and_current_permissions() {
             subject: Subject::new(SUBJECT).expect("a subject"),
             permissions: all_permissions(),
             groups: Some(Vec::new()),
+            claims: Claims::NONE,
         })
     );
 }
@@ -258,4 +262,41 @@ fn changed(change: &Value) -> Value {
         answer[member] = value.clone();
     }
     answer
+}
+
+/// The claims that the settings select, of a session and of its login.
+#[tokio::test]
+async fn claims_are_members_of_the_introspection_response() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let mut response = active();
+    response["department"] = json!("sales");
+    response["attributes"] = json!({"level": [3]});
+    upstream.on(INTROSPECTION, Answer::json(200, response));
+    let keycloak = adapter_with(
+        &upstream.url(),
+        &json!({"claims": {
+            "dept": {"member": "department", "required": true},
+            "level": {"member": "/attributes/level/0", "type": "integer"},
+            "absent": {"member": "absent"},
+        }}),
+    );
+    let expected = json!({"dept": "sales", "level": 3});
+    let Ok(Introspection::Active { claims, .. }) = keycloak.introspect(&session()).await else {
+        panic!("not active");
+    };
+    assert_eq!(Value::from(claims.to_json()), expected);
+    let login = log_in(&keycloak).await.expect("a login");
+    assert_eq!(Value::from(login.claims.to_json()), expected);
+}
+
+#[tokio::test]
+async fn missing_required_claim_is_a_fault_of_the_session_and_no_refusal() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let changes = json!({"claims": {"dept": {"member": "department", "required": true}}});
+    let keycloak = adapter_with(&upstream.url(), &changes);
+    let fault = keycloak.introspect(&session()).await.unwrap_err();
+    assert!(matches!(fault, IamError::UnreadableSession(_)), "{fault:?}");
+    // The credentials are right: the first exchange reports the fault.
+    let login = log_in(&keycloak).await.expect("a login");
+    assert_eq!(login.permissions, None);
 }

@@ -23,6 +23,7 @@ async fn active_session_has_the_subject_and_permissions_of_the_response() {
         subject: session.subject.clone(),
         permissions: permissions(&[READ, WRITE]),
         groups: None,
+        claims: iam_adapters::Claims::default(),
     };
     assert_eq!(oauth2.introspect(&session).await, Ok(expected));
     assert_eq!(upstream.requests_to(TOKEN).len(), 1, "nothing is refreshed");
@@ -426,4 +427,28 @@ async fn capabilities_are_the_weaker_ones_unless_set() {
             ..weak
         }
     );
+}
+
+#[tokio::test]
+async fn claims_are_members_of_the_introspection_response_and_a_missing_required_one_is_a_fault() {
+    let upstream = healthy().await;
+    let changes = json!({"claims": {"dept": {"member": "/ext/department", "required": true}}});
+    let oauth2 = adapter_with(&upstream, &changes);
+    let mut response = active();
+    response["ext"] = json!({"department": "sales"});
+    upstream.on(INTROSPECTION, Answer::json(200, response));
+    let login = log_in(&oauth2).await.expect("a login");
+    let expected = json!({"dept": "sales"});
+    assert_eq!(serde_json::Value::from(login.claims.to_json()), expected);
+    let Ok(Introspection::Active { claims, .. }) = oauth2.introspect(&login.session).await else {
+        panic!("not active");
+    };
+    assert_eq!(serde_json::Value::from(claims.to_json()), expected);
+    upstream.on(INTROSPECTION, Answer::json(200, active()));
+    for fault in [
+        oauth2.introspect(&login.session).await.unwrap_err(),
+        log_in(&oauth2).await.unwrap_err(),
+    ] {
+        assert!(matches!(fault, IamError::UnreadableSession(_)), "{fault:?}");
+    }
 }

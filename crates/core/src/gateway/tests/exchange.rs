@@ -188,6 +188,7 @@ async fn introspection_of_another_subject_grants_nothing_and_is_not_cached() {
             subject: Subject::new("alice").unwrap(),
             permissions: everything.into_iter().collect(),
             groups: None,
+            claims: iam_adapters::Claims::default(),
         }),
     );
     let refused = gateway.granted(&session).await;

@@ -7,14 +7,15 @@ use std::time::Duration;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::name::Name as _;
 use iam_adapters::resilient::Operation;
-use iam_adapters::{Clock as _, IamError, Introspection};
+use iam_adapters::{ClaimSources, Claims, Clock as _, IamError, Introspection};
 use jiff::Timestamp;
+use serde_json::json;
 use tokio::sync::Notify;
 
 use super::recorded::Recorded;
 use super::test_gateway::{
-    LIVENESS, MILLISECOND, Policies, START, Session, TestGateway, iam_parts, just_before, policy,
-    without_refresh,
+    LIVENESS, MILLISECOND, Policies, START, Session, TestGateway, claims, iam_parts, just_before,
+    policy, without_refresh,
 };
 use crate::Keys;
 use crate::error::InvalidSession;
@@ -500,4 +501,52 @@ async fn entries_in_the_store_reveal_no_session_no_user_and_no_permission() {
     assert_eq!(name, same_name);
     assert_eq!(entry.len(), other_entry.len());
     assert_ne!(entry, other_entry);
+}
+
+#[tokio::test]
+async fn token_has_the_claims_that_the_iam_states_at_every_replica() {
+    let iam = ScriptedIam {
+        claims: Claims::from_members(r#","department":"sales""#).unwrap(),
+        ..ScriptedIam::default()
+    };
+    let cache = MemoryCache::new();
+    let here = cache.join(&TestGateway::with(iam, policy()));
+    let there = cache.join(&replica_of(&here, Arc::clone(&here.keys), here.policy()));
+    let session = here.log_in("alice").await;
+    for (gateway, source) in [
+        (&there, Source::Shared),
+        (&there, Source::Hit),
+        (&here, Source::Hit),
+    ] {
+        let exchanged = gateway.exchange(&session, "read").await.unwrap();
+        assert_eq!(exchanged.source, source);
+        assert_eq!(claims(&exchanged)["department"], "sales", "{source:?}");
+    }
+    cache.advance(&[&here, &there], LIVENESS);
+    let exchanged = here.exchange(&session, "read").await.unwrap();
+    assert_eq!(exchanged.source, Source::Miss);
+    assert_eq!(claims(&exchanged)["department"], "sales");
+}
+
+#[tokio::test]
+async fn replica_with_other_claims_does_not_use_the_shared_data() {
+    let table = |required: bool| {
+        let table = json!({"department": {"member": "department", "required": required}});
+        let claims: ClaimSources = serde_json::from_value(table).unwrap();
+        let mut policies = policy();
+        policies.iam.claims = claims;
+        policies
+    };
+    for (other, source) in [
+        (table(false), Source::Shared),
+        (table(true), Source::Miss),
+        (policy(), Source::Miss),
+    ] {
+        let cache = MemoryCache::new();
+        let here = cache.join(&TestGateway::with(ScriptedIam::default(), table(false)));
+        let there = cache.join(&replica_of(&here, Arc::clone(&here.keys), other));
+        let session = here.log_in("alice").await;
+        let exchanged = there.exchange(&session, "read").await.unwrap();
+        assert_eq!(exchanged.source, source);
+    }
 }

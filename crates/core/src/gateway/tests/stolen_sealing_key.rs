@@ -1,5 +1,6 @@
 //! An attacker with a sealing key who can also read and write the shared store gets no access token.
 
+use iam_adapters::UserData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,8 +90,11 @@ impl Attacker<'_> {
 /// An entry as a replica makes it, with another key.
 fn sealed_with(secret: &[u8], kid: &str, of: &Fingerprint, requested_at: Duration) -> Vec<u8> {
     let permissions = ["read"].map(|name| iam_adapters::Permission::parse(name).unwrap());
-    let permissions = permissions.into_iter().collect();
-    let content = EntryContent::encode(requested_at, LIVENESS, &permissions);
+    let user = UserData {
+        permissions: permissions.into_iter().collect(),
+        ..UserData::default()
+    };
+    let content = EntryContent::encode(requested_at, LIVENESS, &user);
     let key = CacheSealingKey::derive(&DerivationKey::new(secret, kid, Timestamp::UNIX_EPOCH));
     seal(&key, kid, [7; SALT_LEN], of, content).unwrap()
 }

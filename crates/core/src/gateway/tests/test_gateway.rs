@@ -105,6 +105,7 @@ pub(crate) fn policy() -> Policies {
             },
             session_max_lifetime: Duration::from_secs(24 * 3_600),
             logins_per_second: None,
+            claims: iam_adapters::ClaimSources::NONE,
         },
     }
 }
@@ -433,5 +434,6 @@ pub(crate) fn active(subject: &str, names: &str) -> Reply {
         subject: Subject::new(subject).unwrap(),
         permissions,
         groups: None,
+        claims: iam_adapters::Claims::default(),
     })
 }

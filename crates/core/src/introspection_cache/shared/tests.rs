@@ -16,7 +16,7 @@ fn statement(requested_at: Duration) -> EntryContent {
     EntryContent {
         requested_at,
         lifetime: LIFETIME,
-        permissions: Permissions::default(),
+        user: UserData::default(),
     }
 }
 
@@ -77,12 +77,15 @@ proptest! {
         requested_at in any::<u64>(),
         lifetime in any::<u64>(),
         names in prop::collection::vec("[!#-\\[\\]-~]{1,20}", 0..20),
+        claim in prop::option::of(any::<String>()),
     ) {
-        let permissions: Permissions =
-            names.iter().map(|name| Permission::parse(name).unwrap()).collect();
+        let permissions = names.iter().map(|name| Permission::parse(name).unwrap()).collect();
+        let members = claim.map(|claim| format!(",\"claim\":{}", serde_json::json!(claim)));
+        let claims = Claims::from_members(&members.unwrap_or_default()).unwrap();
+        let user = UserData { permissions, claims };
         let (requested_at, lifetime) = (millis(requested_at), millis(lifetime));
-        let content = EntryContent::encode(requested_at, lifetime, &permissions);
-        let expected = EntryContent { requested_at, lifetime, permissions };
+        let content = EntryContent::encode(requested_at, lifetime, &user);
+        let expected = EntryContent { requested_at, lifetime, user };
         prop_assert_eq!(EntryContent::decode(&content), Some(expected));
     }
 
@@ -100,8 +103,8 @@ proptest! {
 fn content_with_names_that_are_no_scopes_is_refused() {
     let start = [0; 16];
     assert!(EntryContent::decode(&start[1..]).is_none());
-    assert!(EntryContent::decode(&start).is_some_and(|read| read.permissions.is_empty()));
-    for names in [" ", "a  b ", "a\tb ", "\" ", "\u{e9} "] {
+    assert!(EntryContent::decode(&start).is_some_and(|read| read.user == UserData::default()));
+    for names in [" ", "a  b ", "a\tb ", "\" ", "\u{e9} ", "a \n,", "a \n{}"] {
         let content = [&start, names.as_bytes()].concat();
         assert!(EntryContent::decode(&content).is_none(), "{names:?}");
     }

@@ -1,4 +1,5 @@
 use secrecy::ExposeSecret;
+use serde_json::json;
 
 use super::super::users::AccountState;
 use super::*;
@@ -430,5 +431,53 @@ fn no_message_about_invalid_yaml_quotes_a_password() {
         "users:\n- email: a@b password:canary\n  password: x\n  state: gone",
     ] {
         assert_quotes_nothing(text, Format::Yaml);
+    }
+}
+
+#[test]
+fn attributes_are_texts_whole_numbers_booleans_lists_and_tables_in_every_format() {
+    let expected =
+        json!({"text": "x", "number": -3, "yes": true, "list": ["a", 1], "table": {"b": false}});
+    for (format, text) in [
+        (
+            Format::Toml,
+            r#"[[users]]
+            email = "a@b.test"
+            password = "p"
+            attributes = { text = "x", number = -3, yes = true, list = ["a", 1], table = { b = false } }"#,
+        ),
+        (
+            Format::Json,
+            r#"{"users": [{"email": "a@b.test", "password": "p", "attributes":
+            {"text": "x", "number": -3, "yes": true, "list": ["a", 1], "table": {"b": false}}}]}"#,
+        ),
+        (
+            Format::Yaml,
+            "users:\n- email: a@b.test\n  password: p\n  attributes: {text: x, number: -3, yes: true, list: [a, 1], table: {b: false}}",
+        ),
+    ] {
+        let users = parse(text, format, "users").unwrap();
+        let user = users.iter().next().unwrap();
+        assert_eq!(
+            Value::from(user.attributes().clone()),
+            expected,
+            "{format:?}"
+        );
+    }
+    for wrong in [
+        "\"text\"",
+        "[1]",
+        "{\"a\": 1.5}",
+        "{\"a\": null}",
+        "{\"a\": 1, \"a\": 2}",
+    ] {
+        let text = format!(
+            r#"{{"users": [{{"email": "a@b.test", "password": "p", "attributes": {wrong}}}]}}"#
+        );
+        let problems = parse(&text, Format::Json, "users").unwrap_err();
+        assert!(
+            problems.to_string().contains("attributes must be a table"),
+            "{problems}"
+        );
     }
 }
