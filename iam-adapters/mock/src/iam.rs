@@ -117,6 +117,8 @@ impl AdapterSettings for MockSettings {
         if let Err(invalid) = load(self.users_file.as_deref()) {
             problems.push(format!("iam.mock.users_file: {invalid}"));
         }
+        let claims = self.claims.problems().into_iter();
+        problems.extend(claims.map(|problem| format!("iam.mock.claims: {problem}")));
         problems
     }
 }

@@ -5,14 +5,16 @@
 
 use auth_gateway_fuzz::upstream::{Answer, Upstream};
 use auth_gateway_fuzz::{CANARY, claims, is_scope_name};
+use iam_adapters::claims::CLAIMS_BYTES_MAX;
 use iam_adapters::clock::SystemClock;
 use iam_adapters::keycloak::{Keycloak, KeycloakSettings};
 use iam_adapters::{
-    ClientContext, Credentials, IamAdapter as _, IamError, Introspection, Subject, UpstreamSession,
+    Claims, ClientContext, Credentials, IamAdapter as _, IamError, Introspection, Subject,
+    UpstreamSession,
 };
 use libfuzzer_sys::fuzz_target;
 use secrecy::ExposeSecret as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -43,6 +45,13 @@ impl Fixture {
             permissions_client: Some("shop-api".to_owned()),
             ca_file: None,
             issuer: Some(ISSUER.to_owned()),
+            claims: serde_json::from_value(json!({
+                "text": {"member": "scope"},
+                "integer": {"member": "exp", "type": "integer"},
+                "boolean": {"member": "/realm_access/verified", "type": "boolean"},
+                "texts": {"member": "/realm_access/roles", "type": "list_of_texts"},
+            }))
+            .expect("claims"),
         };
         let credentials = Credentials::new("alice@example.test".to_owned(), "alice-pass".into());
         let session = UpstreamSession {
@@ -157,9 +166,12 @@ async fn introspect(fixture: &Fixture, bodies: &[Value]) -> Option<IamError> {
         Ok(Introspection::Active {
             subject,
             permissions,
+            claims,
             ..
         }) => {
             assert_eq!(subject, fixture.session.subject);
+            assert!(claims.as_members().len() <= CLAIMS_BYTES_MAX);
+            assert_eq!(Claims::from_members(claims.as_members()), Some(claims));
             assert!(permissions.iter().all(|held| is_scope_name(held.as_str())));
             let active = bodies
                 .iter()

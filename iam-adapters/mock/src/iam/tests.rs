@@ -223,21 +223,23 @@ fn settings_have_defaults_and_unknown_keys_are_refused() {
 }
 
 #[test]
-fn production_a_lifetime_of_zero_and_a_missing_users_file_are_problems() {
+fn production_a_lifetime_of_zero_a_missing_users_file_and_a_reserved_claim_are_problems() {
     let settings = MockSettings::default();
     assert!(settings.problems(false).is_empty());
     assert!(settings.problems(true).concat().contains("for development"));
     let settings = MockSettings {
         users_file: Some("no/such/users.toml".into()),
         session_lifetime: Duration::ZERO,
+        claims: serde_json::from_value(json!({"sub": {"member": "m"}})).unwrap(),
         ..MockSettings::default()
     };
     let found = settings.problems(false);
-    let [lifetime, users] = found.as_slice() else {
+    let [lifetime, users, claims] = found.as_slice() else {
         panic!("{found:?}")
     };
     assert!(lifetime.starts_with("iam.mock.session_lifetime: "));
     assert!(users.starts_with("iam.mock.users_file: no/such/users.toml: "));
+    assert_eq!(claims, "iam.mock.claims: `sub` is a claim of the gateway");
 }
 
 #[tokio::test]
