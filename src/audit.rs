@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::config::{AuditDestination, AuditSettings};
 use crate::telemetry::json_lines::{Flusher, LineWriter};
-use crate::telemetry::metrics::AuditMetrics;
+use crate::telemetry::metrics::Metrics;
 use auth_gateway_core::event::{Event, Subscriber};
 use auth_gateway_core::identifiers::IdentifierKey;
 
@@ -41,7 +41,7 @@ struct Enabled {
     destination: Destination,
     fail_closed: bool,
     clock: Arc<dyn Clock>,
-    metrics: AuditMetrics,
+    metrics: Arc<Metrics>,
     progress: Arc<Progress>,
     refusals: Refusals,
     writer: OnceLock<LineWriter>,
@@ -54,7 +54,7 @@ impl AuditLog {
         settings: &AuditSettings,
         key: Arc<IdentifierKey>,
         clock: Arc<dyn Clock>,
-        metrics: AuditMetrics,
+        metrics: Arc<Metrics>,
     ) -> Self {
         let destination = match (settings.destination, &settings.file) {
             (AuditDestination::Stdout, _) => Destination::Stdout,
@@ -70,7 +70,7 @@ impl AuditLog {
             destination,
             fail_closed: settings.fail_closed,
             clock,
-            progress: Arc::new(Progress::new(metrics.clone())),
+            progress: Arc::new(Progress::new(Arc::clone(&metrics))),
             metrics,
             refusals: Refusals::default(),
             writer: OnceLock::new(),
@@ -92,7 +92,7 @@ impl AuditLog {
             Arc::clone(&log.clock),
             Arc::clone(&log.progress),
         )?;
-        let lost = log.metrics.lines_lost.clone();
+        let lost = log.metrics.families.audit_lines_lost.clone();
         let (writer, flusher) = LineWriter::start("audit", output, lost)?;
         let _ = log.writer.set(writer);
         Ok(Some(flusher))
@@ -129,7 +129,7 @@ impl AuditLog {
 
     fn gate(&self) -> AuditGate<'_> {
         let log = self.0.as_ref().filter(|log| log.fail_closed);
-        AuditGate(log.map(|log| (log, log.metrics.lines_lost.get())))
+        AuditGate(log.map(|log| (log, log.metrics.families.audit_lines_lost.get())))
     }
 }
 
@@ -150,7 +150,7 @@ impl AuditGate<'_> {
             return Ok(());
         };
         let position = log.writer.get().ok_or(Unwritable)?.position();
-        if log.metrics.lines_lost.get() > lost_before {
+        if log.metrics.families.audit_lines_lost.get() > lost_before {
             return Err(Unwritable);
         }
         timeout(WRITE_DEADLINE, log.progress.reaches(position))

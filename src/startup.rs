@@ -32,7 +32,7 @@ use crate::config::Settings;
 use crate::health::{Health, Lifecycle};
 use crate::http::{self, AppState, RequestLog};
 use crate::telemetry::json_lines::Flusher;
-use crate::telemetry::metrics::Metrics;
+use crate::telemetry::metrics::{EventMetrics, Metrics};
 use crate::telemetry::traces::SpanExporter;
 use auth_gateway_core::TokenPolicy;
 use auth_gateway_core::event::{Event, Subscriber, Subscribers};
@@ -88,7 +88,7 @@ pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
     let health = Health::new(Arc::clone(clock), &names, parts.lifecycle.clone());
     let health = Arc::new(health);
     let subscribers: [Arc<dyn Subscriber>; 4] = [
-        Arc::new(metrics.of_gateway(&names)),
+        Arc::new(EventMetrics::new(Arc::clone(metrics), &names)),
         Arc::<Health>::clone(&health),
         Arc::<AuditLog>::clone(&parts.audit),
         Arc::new(RequestLog),

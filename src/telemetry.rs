@@ -55,7 +55,8 @@ pub fn install(
     let stdout = std::io::stdout();
     let terminal = stdout.is_terminal();
     let stdout: Box<dyn Write + Send> = Box::new(stdout);
-    let (writer, flusher) = LineWriter::start("log", stdout, metrics.lines_dropped())?;
+    let (writer, flusher) =
+        LineWriter::start("log", stdout, metrics.families.log_lines_dropped.clone())?;
     subscriber(settings, terminal, writer).try_init()?;
     panic::set_hook(Box::new(log_panic));
     Ok(flusher)

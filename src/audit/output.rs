@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 use super::line::Line;
 use crate::telemetry::json_lines::{Sink, Stopping};
-use crate::telemetry::metrics::AuditMetrics;
+use crate::telemetry::metrics::Metrics;
 
 /// The pause before the next attempt to write.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -41,11 +41,11 @@ pub(super) enum Destination {
 pub(super) struct Progress {
     written: watch::Sender<u64>,
     failing: AtomicBool,
-    metrics: AuditMetrics,
+    metrics: Arc<Metrics>,
 }
 
 impl Progress {
-    pub(super) fn new(metrics: AuditMetrics) -> Self {
+    pub(super) fn new(metrics: Arc<Metrics>) -> Self {
         Self {
             written: watch::Sender::new(0),
             failing: AtomicBool::new(false),
@@ -68,15 +68,15 @@ impl Progress {
     fn succeeded(&self, batch: &[u8]) {
         self.written
             .send_modify(|written| *written += batch.len() as u64);
-        self.metrics.lines.inc_by(lines_in(batch));
-        self.metrics.unwritable.set(0);
+        self.metrics.families.audit_lines.inc_by(lines_in(batch));
+        self.metrics.families.audit_unwritable.set(0);
         if self.failing.swap(false, Ordering::Relaxed) {
             tracing::info!("the audit log can be written again");
         }
     }
 
     fn failed(&self, error: &io::Error) {
-        self.metrics.unwritable.set(1);
+        self.metrics.families.audit_unwritable.set(1);
         if !self.failing.swap(true, Ordering::Relaxed) {
             let error = files::reason(error);
             tracing::error!(error, "the audit log cannot be written");
@@ -196,13 +196,13 @@ impl Output {
 impl Sink for Output {
     fn write(&mut self, batch: &[u8], stopping: &Stopping<'_>) {
         // Lines are lost while the queue is full, so those of now came after this batch.
-        let lost_until_now = self.progress.metrics.lines_lost.get();
+        let lost_until_now = self.progress.metrics.families.audit_lines_lost.get();
         let (mut written, mut is_last) = (0, false);
         while let Err(error) = self.write_rest(batch, &mut written) {
             self.progress.failed(&error);
             if is_last {
                 let lost = lines_in(batch.get(written..).unwrap_or_default());
-                self.progress.metrics.lines_lost.inc_by(lost);
+                self.progress.metrics.families.audit_lines_lost.inc_by(lost);
                 tracing::error!(lost, "lines of the audit log are lost");
                 return;
             }

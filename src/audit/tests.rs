@@ -54,7 +54,7 @@ fn session_id() -> SessionId {
 struct TestLog {
     folder: TempDir,
     clock: Arc<ManualClock>,
-    metrics: AuditMetrics,
+    metrics: Arc<Metrics>,
     log: AuditLog,
     flusher: Option<Flusher>,
 }
@@ -65,7 +65,7 @@ impl TestLog {
         let clock = Arc::new(ManualClock::at(Duration::from_micros(
             1_800_000_000_000_042,
         )));
-        let metrics = AuditMetrics::default();
+        let metrics = Arc::<Metrics>::default();
         let settings = AuditSettings {
             destination: AuditDestination::File,
             file: Some(file(folder.path())),
@@ -73,7 +73,7 @@ impl TestLog {
             ..AuditSettings::default()
         };
         let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
-        let log = AuditLog::new(&settings, key(KEY), time, metrics.clone());
+        let log = AuditLog::new(&settings, key(KEY), time, Arc::clone(&metrics));
         let flusher = log.open().unwrap();
         Self {
             folder,
@@ -486,8 +486,8 @@ async fn file_is_private_and_a_renamed_or_removed_one_is_made_again() {
     log.write(6).await.unwrap();
     assert_eq!(log.counts("audit.log"), [6]);
     log.close();
-    assert_eq!(log.metrics.lines.get(), 6);
-    assert_eq!(log.metrics.lines_lost.get(), 0);
+    assert_eq!(log.metrics.families.audit_lines.get(), 6);
+    assert_eq!(log.metrics.families.audit_lines_lost.get(), 0);
 }
 
 fn files_mode(path: &Path) -> u32 {
@@ -504,16 +504,16 @@ async fn line_that_cannot_be_written_is_kept_and_written_later() {
     fs::create_dir(log.path("audit.log")).unwrap();
     assert_eq!(log.write(2).await, Err(Unwritable));
     assert!(log.log.admit().is_err());
-    assert_eq!(log.metrics.unwritable.get(), 1);
+    assert_eq!(log.metrics.families.audit_unwritable.get(), 1);
     log.record(3);
     fs::remove_dir(log.path("audit.log")).unwrap();
     log.write(4).await.unwrap();
     assert!(log.log.admit().is_ok());
-    assert_eq!(log.metrics.unwritable.get(), 0);
+    assert_eq!(log.metrics.families.audit_unwritable.get(), 0);
     log.close();
     assert_eq!(log.counts("audit.log.1"), [1]);
     assert_eq!(log.counts("audit.log"), [2, 3, 4]);
-    assert_eq!(log.metrics.lines_lost.get(), 0);
+    assert_eq!(log.metrics.families.audit_lines_lost.get(), 0);
 }
 
 #[tokio::test]
@@ -562,14 +562,14 @@ async fn full_disk_refuses_an_operation_only_if_the_log_fails_closed() {
     assert_eq!(open.write(1).await, Ok(()));
     assert!(open.log.admit().is_ok());
     open.close();
-    assert_eq!(open.metrics.lines_lost.get(), 1);
+    assert_eq!(open.metrics.families.audit_lines_lost.get(), 1);
 
     let mut closed = TestLog::open(true, |_| "/dev/full".into());
     assert_eq!(closed.write(1).await, Err(Unwritable));
     assert!(closed.log.admit().is_err());
     closed.close();
-    assert_eq!(closed.metrics.lines_lost.get(), 1);
-    assert_eq!(closed.metrics.lines.get(), 0);
+    assert_eq!(closed.metrics.families.audit_lines_lost.get(), 1);
+    assert_eq!(closed.metrics.families.audit_lines.get(), 0);
 }
 
 #[tokio::test]
@@ -577,13 +577,13 @@ async fn lost_lines_are_counted_and_reported_by_a_line_when_writing_works_again(
     let mut log = TestLog::open(false, in_folder);
     log.record(0);
     // Until it is open and written, so that the next batch fails.
-    while log.metrics.lines.get() == 0 {
+    while log.metrics.families.audit_lines.get() == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     fs::rename(log.path("audit.log"), log.path("audit.log.1")).unwrap();
     fs::create_dir(log.path("audit.log")).unwrap();
     log.record(1);
-    while log.metrics.unwritable.get() == 0 {
+    while log.metrics.families.audit_unwritable.get() == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let length = Line::lines_lost(2).to_json(log.clock.now()).len();
@@ -591,13 +591,13 @@ async fn lost_lines_are_counted_and_reported_by_a_line_when_writing_works_again(
     for _ in 0..room + 7 {
         log.record(2);
     }
-    assert_eq!(log.metrics.lines_lost.get(), 7);
+    assert_eq!(log.metrics.families.audit_lines_lost.get(), 7);
     fs::remove_dir(log.path("audit.log")).unwrap();
     log.close();
     let counts = log.counts("audit.log");
     assert_eq!(counts.iter().filter(|count| **count == 2).count(), room);
     assert_eq!(counts.last(), Some(&7));
-    assert_eq!(log.metrics.lines.get(), room as u64 + 2);
+    assert_eq!(log.metrics.families.audit_lines.get(), room as u64 + 2);
 }
 
 #[test]
@@ -624,7 +624,7 @@ fn symbolic_link_folder_and_missing_folder_are_refused_before_the_start() {
         ..AuditSettings::default()
     };
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Duration::ZERO));
-    let log = AuditLog::new(&settings, key(KEY), clock, AuditMetrics::default());
+    let log = AuditLog::new(&settings, key(KEY), clock, Arc::<Metrics>::default());
     let Err(error) = log.open() else {
         panic!("opened")
     };
@@ -748,7 +748,7 @@ async fn refusals_of_any_number_of_clients_have_at_most_two_hundred_and_one_line
 fn log_without_a_destination_refuses_nothing() {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Duration::ZERO));
     let off = AuditSettings::default();
-    let log = AuditLog::new(&off, key(KEY), clock, AuditMetrics::default());
+    let log = AuditLog::new(&off, key(KEY), clock, Arc::<Metrics>::default());
     assert!(log.open().unwrap().is_none());
     log.on_event(&Event::Stopped);
     assert!(log.admit().is_ok());

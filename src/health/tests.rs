@@ -7,7 +7,7 @@ use strum::VariantArray as _;
 
 use super::*;
 use crate::config::sample::{Sample, registry};
-use crate::telemetry::metrics::Metrics;
+use crate::telemetry::metrics::{EventMetrics, Metrics};
 use auth_gateway_core::event::{Replicated, Subscribers};
 use auth_gateway_core::request::RequestContext;
 
@@ -252,11 +252,11 @@ fn another_problem_does_not_change_not_ready() {
 #[test]
 fn clock_that_differs_by_more_than_30_seconds_is_a_reason_that_names_the_peer_until_it_agrees() {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-    let metrics = Metrics::default();
+    let metrics = Arc::<Metrics>::default();
     let health = replica(&clock, &["corp"]);
     let subscribers: [Arc<dyn Subscriber>; 2] = [
         Arc::<Health>::clone(&health),
-        Arc::new(metrics.of_gateway(&["corp"])),
+        Arc::new(EventMetrics::new(Arc::clone(&metrics), &["corp"])),
     ];
     let iam = Subscribers::new(subscribers).of_iam("corp".into());
     iam.called(Operation::Probe, Ok(()), Duration::ZERO);

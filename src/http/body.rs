@@ -10,6 +10,8 @@ use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer as _};
 use serde_json::Value;
 
+use crate::telemetry::metrics::ShedCause;
+
 use super::api_error::{ApiError, InvalidRequest};
 use super::app_state::AppState;
 use auth_gateway_server::BodyError;
@@ -92,7 +94,7 @@ async fn read_as(
     let body = auth_gateway_server::read_body(request, payload, BODY_BYTES_MAX).await?;
     // Only now, because the connection can serve the next request once the body has been read.
     if auth_gateway_server::is_overloaded(request) {
-        app_state.metrics.shed().behind.inc();
+        app_state.metrics.shed(ShedCause::Behind);
         return Err(ApiError::Overloaded);
     }
     Ok(body)

@@ -104,18 +104,8 @@ fn iam_state(iam: &Iam, last: &LastResult) -> serde_json::Value {
 
 /// `GET /metrics`, in the text format of `OpenMetrics`.
 pub(super) async fn metrics(app_state: Data<AppState>) -> HttpResponse {
-    app_state
-        .metrics
-        .keys(app_state.gateway.keys(), app_state.gateway.now());
-    let caches = app_state.gateway.iams().cache_usage();
-    app_state.metrics.caches(&caches);
     let files = app_state.health.files_reason();
-    app_state.metrics.files_unreadable(files.is_some());
-    app_state.metrics.revocations(&app_state.gateway);
-    for iam in app_state.gateway.iams().iter() {
-        let unfinished = iam.upstream_logouts().unfinished_count();
-        (app_state.metrics.iam).unfinished_logouts(iam.name(), unfinished);
-    }
+    (app_state.metrics).describe(&app_state.gateway, files.is_some());
     HttpResponse::Ok()
         .content_type("application/openmetrics-text; version=1.0.0; charset=utf-8")
         .insert_header((header::CACHE_CONTROL, "no-store"))

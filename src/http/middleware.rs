@@ -24,7 +24,7 @@ use opentelemetry::Context;
 use opentelemetry::trace::{FutureExt as _, TraceContextExt as _};
 use tracing::{Instrument as _, Span, field};
 
-use crate::telemetry::metrics::{Outcome, Route};
+use crate::telemetry::metrics::{Outcome, Route, ShedCause};
 use auth_gateway_core::event::{Event, LoginEnd, Subscriber};
 use auth_gateway_core::request::{RequestContext, RequestId};
 use auth_gateway_server::{ConnectionEvents, ConnectionRefusal, ShedReason};
@@ -99,7 +99,7 @@ pub async fn handle_request(
         context,
     };
     if app_state.lifecycle.is_draining() && route.is_operation() {
-        app_state.metrics.shed().draining.inc();
+        app_state.metrics.shed(ShedCause::Draining);
         let response = in_progress.error_response(&app_state, &ApiError::Draining);
         return Ok(request.into_response(response));
     }
@@ -152,11 +152,10 @@ fn begin_trace(app_state: &AppState, request: &HttpRequest, route: Route) -> Con
 
 impl ConnectionEvents for AppState {
     fn connection_shed(&self, reason: ShedReason) {
-        let shed = self.metrics.shed();
-        match reason {
-            ShedReason::Refused => shed.full.inc(),
-            ShedReason::Idle => shed.idle.inc(),
-        };
+        self.metrics.shed(match reason {
+            ShedReason::Refused => ShedCause::Full,
+            ShedReason::Idle => ShedCause::Idle,
+        });
     }
 
     /// Logged and counted like the response to a request.

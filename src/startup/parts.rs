@@ -173,7 +173,7 @@ impl Parts {
             &settings.audit,
             Arc::clone(&keys.identifiers),
             Arc::clone(&clock),
-            metrics.audit(),
+            Arc::clone(&metrics),
         );
         let traces = (built.collector)
             .map(|collector| traces::traces(&settings.traces, collector, &metrics, &*random));

@@ -27,10 +27,10 @@ pub(super) fn collector(
 pub(super) fn traces(
     settings: &TraceSettings,
     collector: Collector,
-    metrics: &Metrics,
+    metrics: &Arc<Metrics>,
     random: &dyn Random,
 ) -> (Arc<Traces>, SpanExporter) {
-    let queue = SpanQueue::new(metrics.spans());
+    let queue = SpanQueue::new(Arc::clone(metrics));
     let traces = Traces::new(
         settings.sample_ratio,
         RandomIdGenerator::default(),

@@ -71,7 +71,10 @@ async fn draining_gateway_refuses_operations_and_closes_their_connections() {
         assert!(!response.response().head().keep_alive());
     }
     assert_eq!(call("/openapi.yaml").await.status(), 405, "no operation");
-    assert_eq!(app_state.metrics.shed().draining.get(), 4);
+    let shed = &app_state.metrics.families.shed;
+    let draining = shed.get_or_create(&[("reason", "draining")]);
+    assert_eq!(draining.get(), 4);
+    drop(draining);
     assert_eq!(*levels.0.lock().expect("a lock"), [Level::INFO; 7]);
 }
 

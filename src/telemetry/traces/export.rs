@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::collector::Collector;
-use crate::telemetry::metrics::SpanMetrics;
+use crate::telemetry::metrics::{Metrics, SpanOutcome};
 
 /// The most spans that wait, and those of one export: the defaults of the SDKs
 /// (`OTEL_BSP_MAX_QUEUE_SIZE`, `OTEL_BSP_MAX_EXPORT_BATCH_SIZE`).
@@ -44,13 +44,13 @@ struct SpanBuffer {
     waiting: Mutex<VecDeque<SpanData>>,
     /// A batch is complete.
     full: Notify,
-    metrics: SpanMetrics,
+    metrics: Arc<Metrics>,
 }
 
 impl SpanQueue {
     /// An empty queue.
     #[must_use]
-    pub fn new(metrics: SpanMetrics) -> Self {
+    pub fn new(metrics: Arc<Metrics>) -> Self {
         Self(Arc::new(SpanBuffer {
             waiting: Mutex::default(),
             full: Notify::new(),
@@ -78,7 +78,7 @@ impl SpanProcessor for SpanQueue {
     fn on_end(&self, span: SpanData) {
         let mut waiting = self.waiting();
         if waiting.len() >= QUEUE_MAX {
-            self.0.metrics.dropped.inc();
+            self.0.metrics.spans(SpanOutcome::Dropped, 1);
             return;
         }
         waiting.push_back(span);
@@ -160,14 +160,14 @@ impl SpanExporter {
         match collector.send(request.encode_to_vec()).await {
             Ok(rejected) => {
                 let rejected = rejected.min(count);
-                metrics.exported.inc_by(count - rejected);
-                metrics.failed.inc_by(rejected);
+                metrics.spans(SpanOutcome::Exported, count - rejected);
+                metrics.spans(SpanOutcome::Failed, rejected);
                 if std::mem::take(is_failing) {
                     tracing::info!("spans are exported again");
                 }
             }
             Err(error) => {
-                metrics.failed.inc_by(count);
+                metrics.spans(SpanOutcome::Failed, count);
                 if !std::mem::replace(is_failing, true) {
                     tracing::warn!(error, "spans cannot be exported and are lost");
                 }
@@ -186,14 +186,18 @@ mod tests {
 
     #[test]
     fn spans_beyond_the_queue_are_dropped_and_counted() {
-        let metrics = SpanMetrics::default();
-        let queue = SpanQueue::new(metrics.clone());
+        let metrics = Arc::<Metrics>::default();
+        let queue = SpanQueue::new(Arc::clone(&metrics));
         let traces = Traces::new(1.0, RandomIdGenerator::default(), queue.clone());
         for _ in 0..QUEUE_MAX + 3 {
             let span = || opentelemetry::trace::SpanBuilder::from_name("request");
             traces.begin(None, Duration::ZERO, span).span().end();
         }
-        assert_eq!(metrics.dropped.get(), 3);
+        let dropped = metrics
+            .families
+            .spans
+            .get_or_create(&[("outcome", "dropped")]);
+        assert_eq!(dropped.get(), 3);
         let batches: Vec<_> = std::iter::repeat_with(|| queue.batch().len())
             .take(QUEUE_MAX / BATCH_MAX + 1)
             .collect();
