@@ -1,7 +1,7 @@
 //! Builds the service from the settings (keys, adapter, gateway and two listeners), and runs it.
 
+mod dependencies;
 mod keys;
-mod parts;
 mod probe;
 mod reload;
 mod revocations;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_http::{Request, Response};
-use actix_service::{IntoServiceFactory, Service, ServiceFactory};
+use actix_service::{IntoServiceFactory, ServiceFactory};
 use actix_web::Error;
 use actix_web::body::MessageBody;
 use actix_web::dev::{AppConfig, Server};
@@ -44,7 +44,7 @@ use auth_gateway_replication::ReplicationStream;
 use auth_gateway_server::{ConnectionEvents, Listener};
 
 pub use auth_gateway_server::{PassedSocketError, PassedSockets};
-pub use parts::Parts;
+pub use dependencies::ServiceDependencies;
 pub use tls::ServerCertificate;
 
 use reload::FilePoller;
@@ -73,7 +73,7 @@ fn policy(settings: &Settings) -> Policy {
 
 /// A gateway over its guarded adapters, without a network.
 #[derive(Debug, Clone)]
-pub struct Connected {
+pub struct Service {
     /// The three operations.
     pub gateway: Arc<Gateway>,
     /// The state of this replica and of its IAMs.
@@ -82,7 +82,7 @@ pub struct Connected {
 
 /// Builds a gateway from its parts. Makes no connection.
 #[must_use]
-pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
+pub fn connect(settings: &Settings, parts: &ServiceDependencies) -> Service {
     let (clock, metrics) = (&parts.clock, &parts.metrics);
     let names: Vec<_> = settings.iams.iter().map(|iam| iam.name.as_str()).collect();
     let health = Health::new(Arc::clone(clock), &names, parts.lifecycle.clone());
@@ -130,16 +130,16 @@ pub fn connect(settings: &Settings, parts: &Parts) -> Connected {
         tables,
         subscribers,
     });
-    Connected {
+    Service {
         gateway: Arc::new(gateway),
         health,
     }
 }
 
-impl Connected {
+impl Service {
     /// The state that the handlers of the gateway's requests share.
     #[must_use]
-    pub fn app_state(&self, settings: &Settings, parts: &Parts) -> AppState {
+    pub fn app_state(&self, settings: &Settings, parts: &ServiceDependencies) -> AppState {
         AppState {
             gateway: Arc::clone(&self.gateway),
             metrics: Arc::clone(&parts.metrics),
@@ -189,7 +189,7 @@ pub struct Addresses {
 }
 
 /// A listener of an [`Application`] that is bound, and its address.
-pub type Bound = (Server, SocketAddr);
+pub type BoundServer = (Server, SocketAddr);
 
 /// The service, bound to its ports and not yet running.
 pub struct Application {
@@ -217,7 +217,7 @@ impl Application {
     /// # Errors
     ///
     /// A port cannot be bound.
-    pub fn build(settings: &Settings, parts: Parts) -> anyhow::Result<Self> {
+    pub fn build(settings: &Settings, parts: ServiceDependencies) -> anyhow::Result<Self> {
         let connected = connect(settings, &parts);
         let app_state = Data::new(connected.app_state(settings, &parts));
         let data = app_state.clone();
@@ -255,9 +255,9 @@ impl Application {
     /// The audit log cannot be opened.
     pub fn new(
         settings: &Settings,
-        parts: Parts,
+        parts: ServiceDependencies,
         app_state: &AppState,
-        [public, management]: [Bound; 2],
+        [public, management]: [BoundServer; 2],
         background: impl Future<Output = ()> + 'static,
     ) -> anyhow::Result<Self> {
         let (gateway, health) = (&app_state.gateway, &app_state.health);
@@ -372,7 +372,7 @@ fn use_certificate(certificate: Option<&ServerCertificate>, metrics: &Metrics, h
 /// The certificate or a passed socket cannot be used.
 pub fn listeners(
     settings: &Settings,
-    parts: &Parts,
+    parts: &ServiceDependencies,
 ) -> anyhow::Result<[(&'static str, Listener); 2]> {
     let (timeouts, tls) = (parts.timeouts, parts.tls.clone());
     let public = Listener {
@@ -407,7 +407,7 @@ pub fn bind<F, I, S, B>(
     (setting, listener): (&str, Listener),
     app_state: &Data<AppState>,
     app: F,
-) -> anyhow::Result<Bound>
+) -> anyhow::Result<BoundServer>
 where
     F: Fn() -> I + Send + Clone + 'static,
     I: IntoServiceFactory<S, Request>,
@@ -416,7 +416,7 @@ where
     S::InitError: fmt::Debug,
     S::Response: Into<Response<B>> + 'static,
     S::Service: 'static,
-    <S::Service as Service<Request>>::Future: 'static,
+    <S::Service as actix_service::Service<Request>>::Future: 'static,
     B: MessageBody + 'static,
 {
     let events: Arc<dyn ConnectionEvents> = app_state.clone().into_inner();

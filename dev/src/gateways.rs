@@ -8,7 +8,7 @@ use actix_web::web::Data;
 use anyhow::Context as _;
 use auth_gateway::config::Settings;
 use auth_gateway::http::{self, AppState};
-use auth_gateway::startup::{self, Application, Parts};
+use auth_gateway::startup::{self, Application, ServiceDependencies};
 use auth_gateway::telemetry::metrics::Metrics;
 use auth_gateway_core::shared_tables::Replicas;
 use auth_gateway_core::upstream_logouts::UpstreamLogouts;
@@ -24,7 +24,7 @@ use crate::{Front, Namespace, NamespaceName, Namespaces, fixed_key, routing};
 /// # Errors
 ///
 /// If a port cannot be bound, the users file is invalid, or the published key cannot be used.
-pub fn build(settings: &Settings, parts: Parts) -> anyhow::Result<Application> {
+pub fn build(settings: &Settings, parts: ServiceDependencies) -> anyhow::Result<Application> {
     let Some(mock) = crate::only_mock(settings) else {
         return Application::build(settings, parts);
     };
@@ -51,12 +51,15 @@ pub fn build(settings: &Settings, parts: Parts) -> anyhow::Result<Application> {
 }
 
 /// The parts, with the published key if the settings select it.
-pub(crate) fn with_signing_key(mock: &MockSettings, parts: Parts) -> anyhow::Result<Parts> {
+pub(crate) fn with_signing_key(
+    mock: &MockSettings,
+    parts: ServiceDependencies,
+) -> anyhow::Result<ServiceDependencies> {
     if !mock.fixed_signing_key {
         return Ok(parts);
     }
     let keys = Arc::into_inner(parts.keys).context("the keys are in use already")?;
-    Ok(Parts {
+    Ok(ServiceDependencies {
         keys: Arc::new(fixed_key::sign_with_it(keys)?),
         ..parts
     })
@@ -64,7 +67,7 @@ pub(crate) fn with_signing_key(mock: &MockSettings, parts: Parts) -> anyhow::Res
 
 fn serve(
     settings: &Settings,
-    parts: Parts,
+    parts: ServiceDependencies,
     namespaces: Arc<Namespaces>,
     allowed_hosts: Vec<HostName>,
 ) -> anyhow::Result<Application> {
@@ -140,7 +143,7 @@ struct GatewayNamespaces {
     session_lifetime: Duration,
     claims: ClaimSources,
     settings: Settings,
-    parts: Parts,
+    parts: ServiceDependencies,
 }
 
 impl GatewayNamespaces {
@@ -165,7 +168,7 @@ impl GatewayNamespaces {
         // For the first probe, which the journal of the namespace does not have.
         let iam: Arc<Replaceable<dyn IamAdapter>> =
             Replaceable::shared(Arc::new(Mock::new(directory)));
-        let parts = Parts {
+        let parts = ServiceDependencies {
             iams: vec![Arc::clone(&iam)],
             clock: time,
             metrics: if is_default {

@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 use super::Exit;
 use crate::config::{IamOptions, IamSection, InvalidSettings, Settings};
 use crate::health::{Reason, ReasonCode};
-use crate::startup::{self, Parts, ServerCertificate};
+use crate::startup::{self, ServerCertificate, ServiceDependencies};
 use auth_gateway_core::Gateway;
 use auth_gateway_core::iams::Iam;
 use auth_gateway_core::request::RequestContext;
@@ -44,7 +44,7 @@ const CONFIRMATION: &str = "configuration ok";
 ///
 /// If the text cannot be written, or no runtime can be started.
 pub(super) fn check(
-    prepared: Result<(Settings, Parts), InvalidSettings>,
+    prepared: Result<(Settings, ServiceDependencies), InvalidSettings>,
     online: bool,
     explain: &[String],
     environment: &BTreeMap<String, String>,
@@ -99,12 +99,12 @@ pub(super) fn check(
 /// the results. Returns whether every call succeeded.
 async fn call(
     settings: &Settings,
-    parts: &Parts,
+    parts: &ServiceDependencies,
     account: Option<(&String, &String)>,
     scopes: &[String],
     out: &mut dyn Write,
 ) -> io::Result<bool> {
-    let startup::Connected {
+    let startup::Service {
         gateway, health, ..
     } = startup::connect(settings, parts);
     // One IAM needs no name.
@@ -225,7 +225,7 @@ async fn try_made_up_account(adapter: &dyn IamAdapter) -> Result<(), String> {
 async fn run_session(
     gateway: &Gateway,
     settings: &Settings,
-    parts: &Parts,
+    parts: &ServiceDependencies,
     credentials: &Credentials,
     scopes: &[String],
     out: &mut dyn Write,
@@ -342,7 +342,11 @@ fn logins(options: &IamOptions) -> String {
     format!(", logins of {}", domains.join(", "))
 }
 
-fn write_summary(settings: &Settings, parts: &Parts, out: &mut dyn Write) -> io::Result<()> {
+fn write_summary(
+    settings: &Settings,
+    parts: &ServiceDependencies,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let http = &settings.http;
     let tls = if http.tls.files().is_some() {
         "https"

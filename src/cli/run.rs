@@ -16,7 +16,7 @@ use super::{
     generated_key, healthcheck, init, keys, revoke, welcome,
 };
 use crate::config::{Environment, LogFormat, Registry, Settings, is_own_variable};
-use crate::startup::{self, Addresses, Application, Parts};
+use crate::startup::{self, Addresses, Application, ServiceDependencies};
 use crate::telemetry;
 
 /// The names of the sockets that systemd passes (`sd_listen_fds(3)`).
@@ -28,7 +28,7 @@ pub struct Program {
     /// The adapters that can be configured.
     pub registry: Registry,
     /// Builds the service.
-    pub build: fn(&Settings, Parts) -> anyhow::Result<Application>,
+    pub build: fn(&Settings, ServiceDependencies) -> anyhow::Result<Application>,
     /// The last lines of the welcome screen in development: the origin of the keys, and what else to know.
     pub hints: fn(&Settings, Addresses) -> String,
 }
@@ -113,7 +113,8 @@ pub fn run(
             explain,
         } => {
             let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-            let prepared = Parts::load(config.path(environment), environment, registry, clock);
+            let prepared =
+                ServiceDependencies::load(config.path(environment), environment, registry, clock);
             return check::check(prepared, *online, explain, environment, out);
         }
         Command::Config(ConfigCommand::Show { config, json }) => {
@@ -148,7 +149,8 @@ fn serve(
     system.block_on(async { handle_hangups() })?;
     let file = config.path(environment);
     let (settings, mut parts) =
-        Parts::load(file, environment, &program.registry, clock).map_err(UserError::from)?;
+        ServiceDependencies::load(file, environment, &program.registry, clock)
+            .map_err(UserError::from)?;
     parts.sockets = Arc::new(sockets);
     let _flusher = telemetry::install(&settings.log, &parts.metrics)
         .map_err(|error| anyhow::anyhow!("logs: {error}"))?;

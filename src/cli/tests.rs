@@ -5,7 +5,7 @@ use iam_adapters::clock::SystemClock;
 
 use super::*;
 use crate::config::sample::registry;
-use crate::startup::Parts;
+use crate::startup::ServiceDependencies;
 
 fn parse_line(line: &str) -> Result<Command, EarlyExit> {
     parse(line.split(' ').map(OsString::from))
@@ -315,7 +315,7 @@ fn check_with(variables: &[(&str, &str)]) -> (Exit, String) {
         .collect();
     let mut out = Vec::new();
     let exit = check::check(
-        Parts::load(
+        ServiceDependencies::load(
             None,
             &environment,
             &registry(),
@@ -356,7 +356,7 @@ fn settings_file_that_is_not_toml_is_the_only_problem() {
     std::fs::write(&file, text).expect("written");
     let clock = Arc::new(SystemClock::default());
     let registry = crate::config::Registry::default();
-    let loaded = Parts::load(Some(file.path()), &BTreeMap::new(), &registry, clock);
+    let loaded = ServiceDependencies::load(Some(file.path()), &BTreeMap::new(), &registry, clock);
     let problems = loaded.expect_err("not TOML").problems;
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert!(problems[0].contains("line 3 is not TOML"), "{problems:?}");

@@ -12,7 +12,7 @@ use iam_adapters::{Clock, IamAdapter, Moment, Replaceable};
 use secrecy::SecretString;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::parts::{Parts, Reloadable};
+use super::dependencies::{Reloadable, ServiceDependencies};
 use super::tls::ServerCertificate;
 use super::use_certificate;
 use crate::config::{InvalidSettings, NamedFiles, Settings, Source};
@@ -52,7 +52,7 @@ impl FilePoller {
     /// From now on, no SIGHUP is missed. Call it in a running actix system.
     pub(super) fn new(
         settings: &Settings,
-        parts: &Parts,
+        parts: &ServiceDependencies,
         gateway: &Arc<Gateway>,
         health: &Arc<Health>,
     ) -> Self {

@@ -9,7 +9,7 @@ use iam_adapters::files;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::Parts;
+use super::ServiceDependencies;
 use crate::config::{Problems, RedisSettings, SentinelSettings, Settings};
 use auth_gateway_core::Gateway;
 use auth_gateway_core::revocations::RevocationIndex;
@@ -64,7 +64,7 @@ fn sentinels(settings: &SentinelSettings) -> Sentinels {
 /// The replication stream, which is not running yet; `None` without a Redis.
 pub(super) fn replication_stream(
     settings: &Settings,
-    parts: &Parts,
+    parts: &ServiceDependencies,
     gateway: &Gateway,
 ) -> Option<ReplicationStream> {
     let (redis, outboxes) = parts.replication.clone()?;
@@ -80,21 +80,21 @@ pub(super) fn replication_stream(
 }
 
 /// A running replication stream.
-pub(super) struct Running {
+pub(super) struct RunningReplication {
     task: JoinHandle<()>,
     pending: Outbox<RevocationIndex>,
 }
 
 /// Starts the replication stream, if there is one.
-pub(super) fn run(stream: Option<ReplicationStream>) -> Option<Running> {
-    stream.map(|stream| Running {
+pub(super) fn run(stream: Option<ReplicationStream>) -> Option<RunningReplication> {
+    stream.map(|stream| RunningReplication {
         pending: stream.pending(),
         task: actix_web::rt::spawn(stream.run()),
     })
 }
 
 /// Sends the pending revocations, within a deadline, and stops the replication stream.
-pub(super) async fn end(running: Option<Running>) {
+pub(super) async fn end(running: Option<RunningReplication>) {
     if let Some(running) = running {
         let _ = timeout(FINAL_DELIVERY_DEADLINE, running.pending.emptied()).await;
         running.task.abort();

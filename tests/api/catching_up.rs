@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth_gateway::health::{Health, Readiness, ReasonCode};
-use auth_gateway::startup::{Connected, connect};
+use auth_gateway::startup::{Service, connect};
 use auth_gateway_core::Gateway;
 use auth_gateway_core::error::{GatewayError, NotReady};
 use auth_gateway_core::request::RequestContext;
@@ -26,7 +26,7 @@ fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, ReplicationStream) {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(NOW));
     let settings = settings(&[("redis.url", &format!("redis://127.0.0.1:{port}"))]);
     let parts = prepare(&settings, clock);
-    let Connected {
+    let Service {
         gateway, health, ..
     } = connect(&settings, &parts);
     for iam in gateway.iams().iter() {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth_gateway::startup::Parts;
+use auth_gateway::startup::ServiceDependencies;
 use auth_gateway_core::Keys;
 use auth_gateway_core::keys::{self, Algorithm, KeyPurpose, Times};
 use iam_adapters::clock::ManualClock;
@@ -114,7 +114,7 @@ impl KeyRotationFixture {
         let iam = self.iam.administrator.adapter();
         let app = TestGateway::from_parts(
             settings,
-            Parts {
+            ServiceDependencies {
                 iams: vec![Replaceable::shared(iam)],
                 ..prepared
             },

@@ -19,7 +19,7 @@ use crate::access_token::{self, Exchanged, Grant, TokenPolicy};
 use crate::error::{GatewayError, InvalidSession, NotReady};
 use crate::event::{Event, LoginEnd, Subscribers};
 use crate::gateway_keys::Keys;
-use crate::iams::{Common, Iam, IamParts, Iams};
+use crate::iams::{Iam, IamDependencies, IamParts, Iams};
 use crate::identifiers::Identifier;
 use crate::introspection_cache::shared::SealedSharedCache;
 use crate::introspection_cache::{ActiveSession, IntrospectionRequest};
@@ -29,7 +29,7 @@ use crate::random::Random;
 use crate::request::RequestContext;
 use crate::results::{EndedByIam, LoggedOut, NewSession, Source};
 use crate::revocations::Cause;
-use crate::session::{ConstantTimeFallback, OpenedSession, SessionTokens};
+use crate::session::{DummySession, OpenedSession, SessionTokens};
 use crate::session_id::SessionId;
 use crate::session_revoker::SessionRevoker;
 use crate::shared_tables::SharedTables;
@@ -105,7 +105,7 @@ impl Gateway {
             clock: Arc::clone(&clock),
             subscribers: subscribers.clone(),
         });
-        let common = Common {
+        let dependencies = IamDependencies {
             clock: &clock,
             random: &random,
             revocations: &tables.revocations,
@@ -113,9 +113,9 @@ impl Gateway {
             cache_bytes: policy.cache_bytes,
             shared_cache,
         };
-        let iams = Arc::new(Iams::new(iams, &common));
+        let iams = Arc::new(Iams::new(iams, &dependencies));
         let session_tokens = SessionTokens {
-            fallback: ConstantTimeFallback::of(&iams),
+            dummy: DummySession::of(&iams),
             iams: Arc::clone(&iams),
             keys: Arc::clone(&keys),
             clock: Arc::clone(&clock),
@@ -246,9 +246,9 @@ impl Gateway {
             })
         });
         if let Some(user) = &user {
-            let name = self.session_tokens.name(session_id, requested_at);
+            let id = self.session_tokens.revocation_id(session_id, requested_at);
             iam.introspection_cache
-                .publish(&fingerprint, name, requested_at, user);
+                .publish(&fingerprint, id, requested_at, user);
         }
         iam.introspection_cache
             .insert(&fingerprint, requested_at, user);
@@ -327,9 +327,9 @@ impl Gateway {
             .open(session_id, session_token, &mut buffer)?;
         let (iam, session) = (opened.iam, &opened.session);
         *iam_name = Some(&iam.name);
-        let mut names = opened.names();
+        let mut revocation_ids = opened.revocation_ids();
         // Before the expiry is checked, so that both refusals take the same time.
-        let revoked = self.tables.revocations.refuse_revoked(&mut names);
+        let revoked = self.tables.revocations.refuse_revoked(&mut revocation_ids);
         if session.has_expired(arrived) {
             return Err(InvalidSession::Expired.into());
         }
@@ -355,7 +355,9 @@ impl Gateway {
             Box::pin(introspection).await?
         };
         // Again: a revocation during the introspection must have an effect.
-        self.tables.revocations.refuse_revoked(&mut names)?;
+        self.tables
+            .revocations
+            .refuse_revoked(&mut revocation_ids)?;
         let now = self.clock.now();
         if session.has_expired(now) {
             return Err(InvalidSession::Expired.into());
@@ -434,11 +436,15 @@ impl Gateway {
         }
         let upstream_logouts = &opened.iam.upstream_logouts;
         let logged_out = opened.revocation(Cause::LoggedOut);
-        let has_ended_upstream =
-            || self.tables.revocations.cause_of(&mut opened.names()) == Some(Cause::Upstream);
+        let has_ended_upstream = || {
+            self.tables
+                .revocations
+                .cause_of(&mut opened.revocation_ids())
+                == Some(Cause::Upstream)
+        };
         self.tables.revocations.record(&logged_out, now);
         if has_ended_upstream() {
-            upstream_logouts.ended_otherwise(logged_out.name);
+            upstream_logouts.ended_otherwise(logged_out.id);
             // This replica may know that from the IAM, which did not inform the others.
             self.session_revoker.publish(logged_out, now).await;
             return Ok(());
@@ -451,7 +457,7 @@ impl Gateway {
             expires_at: opened.session.exp,
         };
         let admission = upstream_logouts.calls.join_or_start(
-            logged_out.name,
+            logged_out.id,
             now,
             // Also one that began long ago: an ended session does not become active again.
             |_| true,
@@ -571,7 +577,7 @@ impl Gateway {
         &self.tables
     }
 
-    /// Records and shares revocations.
+    /// Records and publishes revocations.
     #[must_use]
     pub fn session_revoker(&self) -> &SessionRevoker {
         &self.session_revoker

@@ -142,7 +142,7 @@ impl fmt::Debug for Iam {
 }
 
 /// What all IAMs of a gateway use.
-pub(super) struct Common<'c> {
+pub(super) struct IamDependencies<'c> {
     pub(super) clock: &'c Arc<dyn Clock>,
     pub(super) random: &'c Arc<dyn Random>,
     pub(super) revocations: &'c Arc<Revocations>,
@@ -159,11 +159,11 @@ pub struct Iams {
 }
 
 impl Iams {
-    pub(super) fn new(parts: Vec<IamParts>, common: &Common<'_>) -> Self {
+    pub(super) fn new(parts: Vec<IamParts>, dependencies: &IamDependencies<'_>) -> Self {
         let freshness: Vec<_> = parts.iter().map(|iam| iam.policy.freshness).collect();
-        let caches = Caches::new(common.cache_bytes, &freshness);
+        let caches = Caches::new(dependencies.cache_bytes, &freshness);
         // All IAMs together have a quarter at once, and another one until the first has expired.
-        let share = common.revocations.capacity() / 4 / parts.len().max(1);
+        let share = dependencies.revocations.capacity() / 4 / parts.len().max(1);
         let share = u32::try_from(share).unwrap_or(u32::MAX);
         let share = NonZeroU32::new(share).unwrap_or(NonZeroU32::MIN);
         let iams = parts.into_iter().map(|parts| {
@@ -172,7 +172,7 @@ impl Iams {
                 adapter,
                 policy,
             } = parts;
-            let (clock, revocations) = (common.clock, common.revocations);
+            let (clock, revocations) = (dependencies.clock, dependencies.revocations);
             let cache = IntrospectionCache::new(
                 Arc::clone(&adapter),
                 Arc::clone(clock),
@@ -180,15 +180,15 @@ impl Iams {
                 policy.freshness,
                 &policy.claims,
                 caches.clone(),
-                common.shared_cache.clone(),
+                dependencies.shared_cache.clone(),
             );
             let upstream_logouts = UpstreamLogouts::new(
                 Arc::clone(&name),
                 Arc::clone(&adapter),
                 Arc::clone(clock),
-                Arc::clone(common.random),
+                Arc::clone(dependencies.random),
                 Arc::clone(revocations),
-                common.subscribers.clone(),
+                dependencies.subscribers.clone(),
             );
             Iam {
                 name,

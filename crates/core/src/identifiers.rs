@@ -8,8 +8,8 @@ use iam_adapters::Network;
 use zeroize::Zeroizing;
 
 use super::account::canonical;
-use super::entry_key::EntryKey;
 use super::error::Internal;
+use super::stream_mac_key::StreamMacKey;
 use crate::random::Random;
 
 /// What precedes a value in its hash, so that equal values of two kinds have different identifiers.
@@ -45,7 +45,7 @@ impl fmt::Display for Identifier {
 /// Computes identifiers, and authenticates the entries that contain them.
 pub struct IdentifierKey {
     key: hmac::Key,
-    entries: EntryKey,
+    entries: StreamMacKey,
 }
 
 impl IdentifierKey {
@@ -55,7 +55,7 @@ impl IdentifierKey {
         let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
         let entries = hmac::Key::new(hmac::HMAC_SHA256, hmac::sign(&key, ENTRIES).as_ref());
         Self {
-            entries: EntryKey::new(entries),
+            entries: StreamMacKey::new(entries),
             key,
         }
     }
@@ -79,7 +79,7 @@ impl IdentifierKey {
 
     /// Authenticates the entries of login events.
     #[must_use]
-    pub const fn entries(&self) -> &EntryKey {
+    pub const fn entries(&self) -> &StreamMacKey {
         &self.entries
     }
 

@@ -29,7 +29,7 @@ use opentelemetry::trace::SpanBuilder;
 
 use super::error::{GatewayError, InvalidSession};
 use super::event::Event;
-use super::revocations::{Name, Revocation, Revocations};
+use super::revocations::{Revocation, RevocationId, Revocations};
 use super::single_flight::{Admission, SingleFlight};
 use crate::results::{LookUp, Source};
 use shared::SealedSharedCache;
@@ -79,7 +79,7 @@ pub struct Fingerprint {
 pub struct IntrospectionRequest {
     /// Its keys in the caches.
     pub fingerprint: Fingerprint,
-    /// The revocation to record if the IAM reports the session as inactive. Its name is also that of
+    /// The revocation to record if the IAM reports the session as inactive. Its id is also that of
     /// the session's data in the shared cache.
     pub revocation: Revocation,
     /// The session at the IAM.
@@ -317,11 +317,17 @@ impl IntrospectionCache {
 
 impl IntrospectionCache {
     /// Offers the other replicas what the IAM, called at `requested_at`, responded about the session
-    /// with this name.
-    pub fn publish(&self, of: &Fingerprint, name: Name, requested_at: Moment, user: &UserData) {
+    /// with this id.
+    pub fn publish(
+        &self,
+        of: &Fingerprint,
+        id: RevocationId,
+        requested_at: Moment,
+        user: &UserData,
+    ) {
         if let Some(shared) = &self.shared {
             let lifetime = self.freshness.liveness.min(self.freshness.permissions);
-            shared.put(of, name, requested_at, lifetime, user);
+            shared.put(of, id, requested_at, lifetime, user);
         }
     }
 
@@ -330,7 +336,7 @@ impl IntrospectionCache {
     async fn look_up_shared(&self, request: &IntrospectionRequest) -> Option<Arc<UserData>> {
         let shared = self.shared.as_ref()?;
         let of = &request.fingerprint;
-        let found = shared.get(of, request.revocation.name).await;
+        let found = shared.get(of, request.revocation.id).await;
         let fresh = found.and_then(|(requested_at, user)| {
             let known = self.caches.liveness.get(&of.session);
             if known.is_none_or(|known| known.monotonic < requested_at.monotonic) {
@@ -489,7 +495,7 @@ impl IntrospectionCache {
                 });
                 let of = &request.fingerprint;
                 self.insert(of, requested_at, Some(Arc::clone(&user)));
-                self.publish(of, request.revocation.name, requested_at, &user);
+                self.publish(of, request.revocation.id, requested_at, &user);
                 Ok(Some(ActiveSession::new(user, Source::Miss)))
             }
             Introspection::Inactive => {

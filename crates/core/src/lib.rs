@@ -4,7 +4,6 @@
 mod access_token;
 pub mod account;
 mod base64url;
-pub mod entry_key;
 pub mod error;
 pub mod event;
 mod gateway;
@@ -26,6 +25,7 @@ pub mod session_id;
 pub mod session_revoker;
 pub mod shared_tables;
 mod single_flight;
+pub mod stream_mac_key;
 pub mod timeline;
 pub mod upstream_logouts;
 

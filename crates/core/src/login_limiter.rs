@@ -14,8 +14,8 @@
 //! has its own counts, so that other networks cannot lock out the account's owner.
 //!
 //! Failures in a row are counted as well: after many, the rate falls until a login succeeds. How
-//! long a row is kept depends on its length: 1.7 hours for each failure. So at least 38 failures a
-//! second for that long are needed to fill the table of 229,376 rows, each of which reaches an IAM.
+//! long a streak is kept depends on its length: 1.7 hours for each failure. So at least 38 failures a
+//! second for that long are needed to fill the table of 229,376 streaks, each of which reaches an IAM.
 
 mod attempt;
 mod counts;
@@ -100,7 +100,7 @@ pub struct LoginRateLimiter {
     site: Option<Quota>,
     accounts: Counts,
     /// Failures in a row, in their own table, because they are kept for much longer.
-    rows: Counts,
+    streaks: Counts,
     addresses: Counts,
     known_networks: KnownNetworks,
     subscribers: Subscribers,
@@ -130,7 +130,7 @@ impl LoginRateLimiter {
             address: Quota::of(limits.address),
             site: Quota::of(site),
             accounts: Counts::default(),
-            rows: Counts::default(),
+            streaks: Counts::default(),
             addresses: Counts::default(),
             known_networks: KnownNetworks::default(),
             subscribers,

@@ -5,12 +5,12 @@
 //! behind. A full table removes no other entry. Instead, no session begins (see
 //! [`Revocations::has_room`]). Active sessions have no entry.
 //!
-//! A revocation is found by its name, a keyed hash. So a name does not identify the session, and no
+//! A revocation is found by its id, a keyed hash. So an id does not identify the session, and no
 //! one can compute it without the key. The key is derived from the sealing key of the session, so
-//! replicas that open each other's sessions compute the same names without a further secret.
+//! replicas that open each other's sessions compute the same ids without a further secret.
 //!
-mod entry;
 mod publisher;
+mod record;
 mod revocation;
 
 use std::collections::{HashMap, hash_map};
@@ -22,17 +22,17 @@ use aws_lc_rs::hmac;
 use iam_adapters::Moment;
 
 pub use publisher::{Delivered, RevocationPublisher};
-pub use revocation::{Cause, Kind, Revocation};
+pub use revocation::{Cause, Revocation, RevocationKind};
 
-use super::entry_key::{EntryKey, truncated};
 use super::error::{InvalidSession, NotReady};
 use super::keys::{DerivationKey, DerivedFrom, Key as _, SealingKey};
+use super::stream_mac_key::{StreamMacKey, truncated};
 use crate::sealed_session::SealedSession;
 use crate::session_id::SessionId;
-use entry::{Entry, Insertion, Source};
+use record::{Insertion, RecordOrigin, RevocationRecord};
 
 /// Finds a revocation.
-pub type RevocationIndex = (Kind, Name);
+pub type RevocationIndex = (RevocationKind, RevocationId);
 
 /// The result of applying a revocation that another replica sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub(super) struct Capacity {
 
 #[derive(Debug, Default)]
 struct Entries {
-    by_name: HashMap<RevocationIndex, Entry>,
+    by_index: HashMap<RevocationIndex, RevocationRecord>,
     /// The number of entries at which expired ones are next removed.
     sweep_at: usize,
     /// When expired entries were last removed, in seconds since 1970.
@@ -68,7 +68,7 @@ struct Entries {
 pub struct Revocations {
     entries: RwLock<Entries>,
     capacity: Capacity,
-    // The number of entries of each kind. A kind without entries needs no name.
+    // The number of entries of each kind. A kind without entries needs no id.
     sessions: AtomicUsize,
     upstream_sessions: AtomicUsize,
     subjects: AtomicUsize,
@@ -113,28 +113,28 @@ impl Revocations {
     }
 
     /// Why the session was revoked; `None` if no revocation is known here. A second look-up with the
-    /// same names costs nothing unless something was recorded in between.
+    /// same ids costs nothing unless something was recorded in between.
     #[must_use]
-    pub fn cause_of(&self, names: &mut SessionNames<'_>) -> Option<Cause> {
+    pub fn cause_of(&self, ids: &mut SessionRevocationIds<'_>) -> Option<Cause> {
         let recorded = self.recorded.load(Ordering::Acquire);
-        if recorded == names.none_of {
+        if recorded == ids.none_of {
             return None;
         }
-        // The names are computed before the lock is taken.
-        let keys = Kind::ALL.map(|kind| {
+        // The ids are computed before the lock is taken.
+        let keys = RevocationKind::ALL.map(|kind| {
             let any = self.of(kind).load(Ordering::Relaxed) > 0;
-            any.then(|| (kind, names.of(kind)))
+            any.then(|| (kind, ids.of(kind)))
         });
         let entries = self.read();
         let cause = keys
             .iter()
             .flatten()
-            .filter_map(|key| entries.by_name.get(key))
-            .filter(|entry| names.begun_at() <= entry.begun_until())
+            .filter_map(|key| entries.by_index.get(key))
+            .filter(|entry| ids.begun_at() <= entry.begun_until())
             .map(|entry| entry.cause)
             .max();
         if cause.is_none() {
-            names.none_of = recorded;
+            ids.none_of = recorded;
         }
         cause
     }
@@ -142,10 +142,9 @@ impl Revocations {
     /// Fails if this replica knows a revocation of the session.
     pub(super) fn refuse_revoked(
         &self,
-        names: &mut SessionNames<'_>,
+        ids: &mut SessionRevocationIds<'_>,
     ) -> Result<(), InvalidSession> {
-        self.cause_of(names)
-            .map_or(Ok(()), |cause| Err(cause.into()))
+        self.cause_of(ids).map_or(Ok(()), |cause| Err(cause.into()))
     }
 
     /// Fails while revocations of the other replicas may be unknown here.
@@ -164,7 +163,7 @@ impl Revocations {
     /// This replica has all revocations of the others again, and receives further ones from now on.
     /// Some may have been missed, so cached data about sessions from before is not used, even if it is
     /// fresh or the IAM cannot be called.
-    pub fn caught_up(&self, now: Moment) {
+    pub fn initial_sync_done(&self, now: Moment) {
         let nanos = nanos(now);
         self.missed_until.fetch_max(nanos, Ordering::Release);
         self.serve_without_catching_up();
@@ -185,20 +184,21 @@ impl Revocations {
         until > 0 && nanos(requested_at) <= until
     }
 
-    /// Whether there is a revocation of this kind and name.
-    pub(super) fn contains(&self, kind: Kind, name: Name) -> bool {
-        self.read().by_name.contains_key(&(kind, name))
+    /// Whether there is a revocation of this kind and id.
+    pub(super) fn contains(&self, kind: RevocationKind, id: RevocationId) -> bool {
+        self.read().by_index.contains_key(&(kind, id))
     }
 
     /// Records a revocation. Nothing cancels or weakens it.
     pub fn record(&self, revocation: &Revocation, now: Moment) {
-        self.insert(revocation, Source::Local, now);
+        self.insert(revocation, RecordOrigin::Local, now);
     }
 
     /// Records a revocation that is published to the other replicas. Returns whether it must be sent: they have nothing of it, or
     /// an earlier form.
     pub fn record_published(&self, revocation: &Revocation, now: Moment) -> bool {
-        self.insert(revocation, Source::Shared, now).is_unpublished
+        self.insert(revocation, RecordOrigin::Published, now)
+            .is_unpublished
     }
 
     /// Applies a revocation that another replica sent. It is recorded even if the table is full:
@@ -208,25 +208,25 @@ impl Revocations {
         if revocation.forget_at <= seconds {
             return RemoteOutcome::Expired;
         }
-        if self.insert(revocation, Source::Learned, now).is_change {
+        if self.insert(revocation, RecordOrigin::Remote, now).is_change {
             RemoteOutcome::New
         } else {
             RemoteOutcome::Known
         }
     }
 
-    fn insert(&self, revocation: &Revocation, source: Source, now: Moment) -> Insertion {
+    fn insert(&self, revocation: &Revocation, origin: RecordOrigin, now: Moment) -> Insertion {
         let entries = &mut *self.write();
-        let count = entries.by_name.len();
-        let insertion = match entries.by_name.entry(revocation.index()) {
-            hash_map::Entry::Occupied(mut known) => known.get_mut().merge(revocation, source),
+        let count = entries.by_index.len();
+        let insertion = match entries.by_index.entry(revocation.index()) {
+            hash_map::Entry::Occupied(mut known) => known.get_mut().merge(revocation, origin),
             hash_map::Entry::Vacant(place) => {
                 self.of(revocation.kind).fetch_add(1, Ordering::Relaxed);
-                place.insert(Entry::new(revocation, source));
+                place.insert(RevocationRecord::new(revocation, origin));
                 Insertion::NEW
             }
         };
-        if entries.by_name.len() > count {
+        if entries.by_index.len() > count {
             self.after_insert(entries, now);
         }
         if insertion.is_change {
@@ -237,13 +237,13 @@ impl Revocations {
     }
 
     fn after_insert(&self, entries: &mut Entries, now: Moment) {
-        let count = entries.by_name.len();
+        let count = entries.by_index.len();
         if count >= entries.sweep_at.max(SWEEP_MIN)
             || count >= self.capacity.sweep_from && is_sweep_due(entries, now)
         {
             self.sweep(entries, now);
         }
-        if entries.by_name.len() == self.capacity.max {
+        if entries.by_index.len() == self.capacity.max {
             tracing::error!(
                 revocations = count,
                 "too many live revocations: no session can begin until some have expired"
@@ -261,14 +261,14 @@ impl Revocations {
         if is_sweep_due(&entries, now) {
             self.sweep(&mut entries, now);
         }
-        entries.by_name.len() < self.capacity.max
+        entries.by_index.len() < self.capacity.max
     }
 
     /// Whether the table has room for what IAMs report. They may fill a half of it: an IAM can report
     /// sessions that do not exist, and must not stop logins.
     pub(super) fn has_room_for_reports(&self, now: Moment) -> bool {
         let reported = || {
-            let kinds = [Kind::UpstreamSession, Kind::Subject];
+            let kinds = [RevocationKind::UpstreamSession, RevocationKind::Subject];
             let counts = kinds.map(|kind| self.of(kind).load(Ordering::Relaxed));
             counts.into_iter().sum::<usize>()
         };
@@ -293,7 +293,7 @@ impl Revocations {
     #[must_use]
     pub fn get(&self, index: &RevocationIndex) -> Option<Revocation> {
         let entries = self.read();
-        let entry = entries.by_name.get(index);
+        let entry = entries.by_index.get(index);
         entry.map(|entry| entry.replicated(*index))
     }
 
@@ -301,7 +301,7 @@ impl Revocations {
     #[must_use]
     pub fn is_latest(&self, revocation: &Revocation) -> bool {
         let entries = self.read();
-        let entry = entries.by_name.get(&revocation.index());
+        let entry = entries.by_index.get(&revocation.index());
         entry.is_some_and(|entry| entry.is(revocation))
     }
 
@@ -313,7 +313,7 @@ impl Revocations {
     ) -> Vec<RevocationIndex> {
         let seconds = now.unix_seconds();
         let entries = self.read();
-        let entries = entries.by_name.iter();
+        let entries = entries.by_index.iter();
         entries
             .filter(|(_, entry)| entry.is_shared && entry.forget_at() > seconds)
             .map(|(index, _)| *index)
@@ -323,15 +323,15 @@ impl Revocations {
 
     fn sweep(&self, entries: &mut Entries, now: Moment) {
         let seconds = now.unix_seconds();
-        let before = entries.by_name.len();
-        entries.by_name.retain(|(kind, _), entry| {
+        let before = entries.by_index.len();
+        entries.by_index.retain(|(kind, _), entry| {
             let keep = entry.forget_at() > seconds;
             if !keep {
                 self.of(*kind).fetch_sub(1, Ordering::Relaxed);
             }
             keep
         });
-        let count = entries.by_name.len();
+        let count = entries.by_index.len();
         // Doubling makes the cost of all sweeps constant for each entry.
         entries.sweep_at = count * 2;
         entries.swept_at = seconds;
@@ -343,15 +343,15 @@ impl Revocations {
     /// The number of entries.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.read().by_name.len()
+        self.read().by_index.len()
     }
 
-    fn of(&self, kind: Kind) -> &AtomicUsize {
+    fn of(&self, kind: RevocationKind) -> &AtomicUsize {
         match kind {
-            Kind::Session => &self.sessions,
-            Kind::UpstreamSession => &self.upstream_sessions,
-            Kind::Subject => &self.subjects,
-            Kind::Iam => &self.iams,
+            RevocationKind::Session => &self.sessions,
+            RevocationKind::UpstreamSession => &self.upstream_sessions,
+            RevocationKind::Subject => &self.subjects,
+            RevocationKind::Iam => &self.iams,
         }
     }
 
@@ -388,40 +388,40 @@ const SWEEP_PAUSE: u64 = 60;
 const NAMES: &[u8] = b"auth-gateway names of revocations 1";
 const ENTRIES: &[u8] = b"auth-gateway entries of revocations 1";
 
-/// The length of a [`Name`]: half of HMAC-SHA256, which makes a collision infeasible.
-pub const NAME_LEN: usize = 16;
+/// The length of a [`RevocationId`]: half of HMAC-SHA256, which makes a collision infeasible.
+pub const REVOCATION_ID_LEN: usize = 16;
 
-/// The name of a revocation.
+/// The id of a revocation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Name([u8; NAME_LEN]);
+pub struct RevocationId([u8; REVOCATION_ID_LEN]);
 
-impl Name {
-    /// The name with these bytes.
+impl RevocationId {
+    /// The id with these bytes.
     #[must_use]
-    pub const fn from_bytes(bytes: [u8; NAME_LEN]) -> Self {
+    pub const fn from_bytes(bytes: [u8; REVOCATION_ID_LEN]) -> Self {
         Self(bytes)
     }
 
     /// The bytes.
     #[must_use]
-    pub const fn as_bytes(&self) -> &[u8; NAME_LEN] {
+    pub const fn as_bytes(&self) -> &[u8; REVOCATION_ID_LEN] {
         &self.0
     }
 }
 
 /// The log must not show which lines belong to one session.
-impl fmt::Debug for Name {
+impl fmt::Debug for RevocationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Name([REDACTED])")
+        f.write_str("RevocationId([REDACTED])")
     }
 }
 
-/// Computes the names for the sessions of one sealing key, and authenticates the entries that
+/// Computes the ids of the revocations of sessions of one sealing key, and authenticates the entries that
 /// replicas share.
 #[derive(Clone)]
 pub struct RevocationKey {
-    names: hmac::Key,
-    entries: EntryKey,
+    ids: hmac::Key,
+    entries: StreamMacKey,
 }
 
 impl RevocationKey {
@@ -435,59 +435,59 @@ impl RevocationKey {
     #[must_use]
     pub fn derive(key: &DerivationKey) -> Self {
         Self {
-            names: key.derive_hmac_key(NAMES),
-            entries: EntryKey::new(key.derive_hmac_key(ENTRIES)),
+            ids: key.derive_hmac_key(NAMES),
+            entries: StreamMacKey::new(key.derive_hmac_key(ENTRIES)),
         }
     }
 
     /// Authenticates the entries that replicas share.
     #[must_use]
-    pub const fn entries(&self) -> &EntryKey {
+    pub const fn entries(&self) -> &StreamMacKey {
         &self.entries
     }
 
-    /// The name of a gateway session.
+    /// The id of the revocation of a gateway session.
     #[must_use]
-    pub fn session(&self, id: SessionId) -> Name {
-        self.name(Kind::Session, [id.as_bytes()])
+    pub fn session(&self, id: SessionId) -> RevocationId {
+        self.id(RevocationKind::Session, [id.as_bytes()])
     }
 
-    /// The name of an IAM session, by the IAM's session id.
+    /// The id of the revocation of an IAM session, by the IAM's session id.
     #[must_use]
-    pub fn upstream_session(&self, adapter: &str, issuer: &str, id: &str) -> Name {
+    pub fn upstream_session(&self, adapter: &str, issuer: &str, id: &str) -> RevocationId {
         let parts = [adapter, issuer, id].map(str::as_bytes);
-        self.name(Kind::UpstreamSession, parts)
+        self.id(RevocationKind::UpstreamSession, parts)
     }
 
-    /// The name of a used logout token. No IAM session has it.
+    /// The id of the record of a used logout token. No IAM session has it.
     #[must_use]
-    pub fn logout_token(&self, adapter: &str, issuer: &str, jti: &str) -> Name {
+    pub fn logout_token(&self, adapter: &str, issuer: &str, jti: &str) -> RevocationId {
         let parts = [adapter, issuer, jti, "logout token"].map(str::as_bytes);
-        self.name(Kind::UpstreamSession, parts)
+        self.id(RevocationKind::UpstreamSession, parts)
     }
 
-    /// The name of all sessions of a subject.
+    /// The id of the revocation of all sessions of a subject.
     #[must_use]
-    pub fn subject(&self, adapter: &str, issuer: &str, subject: &str) -> Name {
+    pub fn subject(&self, adapter: &str, issuer: &str, subject: &str) -> RevocationId {
         let parts = [adapter, issuer, subject].map(str::as_bytes);
-        self.name(Kind::Subject, parts)
+        self.id(RevocationKind::Subject, parts)
     }
 
-    /// The name of all sessions of an IAM.
+    /// The id of the revocation of all sessions of an IAM.
     #[must_use]
-    pub fn iam(&self, adapter: &str, issuer: &str) -> Name {
-        self.name(Kind::Iam, [adapter, issuer].map(str::as_bytes))
+    pub fn iam(&self, adapter: &str, issuer: &str) -> RevocationId {
+        self.id(RevocationKind::Iam, [adapter, issuer].map(str::as_bytes))
     }
 
     /// The kind and the length before each part make the input unambiguous.
-    fn name<const N: usize>(&self, kind: Kind, parts: [&[u8]; N]) -> Name {
-        let mut context = hmac::Context::with_key(&self.names);
+    fn id<const N: usize>(&self, kind: RevocationKind, parts: [&[u8]; N]) -> RevocationId {
+        let mut context = hmac::Context::with_key(&self.ids);
         context.update(&[kind.tag()]);
         for part in parts {
             context.update(&(part.len() as u64).to_be_bytes());
             context.update(part);
         }
-        Name(truncated(&context.sign()))
+        RevocationId(truncated(&context.sign()))
     }
 }
 
@@ -503,25 +503,25 @@ impl fmt::Debug for RevocationKey {
     }
 }
 
-/// The names under which a session may be revoked, each computed when it is first needed.
-pub struct SessionNames<'s> {
+/// The ids of the revocations that may end a session, each computed when it is first needed.
+pub struct SessionRevocationIds<'s> {
     key: &'s RevocationKey,
     id: SessionId,
     session: &'s SealedSession<'s>,
-    made: [Option<Name>; Kind::ALL.len()],
+    made: [Option<RevocationId>; RevocationKind::ALL.len()],
     /// [`Revocations::recorded`] at the last look-up that found no revocation of this session.
     none_of: u64,
 }
 
-impl<'s> SessionNames<'s> {
-    /// The names of a session that was opened with the sealing key from which `key` comes.
+impl<'s> SessionRevocationIds<'s> {
+    /// Those of a session that was opened with the sealing key from which `key` comes.
     #[must_use]
     pub fn new(key: &'s RevocationKey, id: SessionId, session: &'s SealedSession<'s>) -> Self {
         Self {
             key,
             id,
             session,
-            made: [None; Kind::ALL.len()],
+            made: [None; RevocationKind::ALL.len()],
             none_of: 0,
         }
     }
@@ -531,25 +531,25 @@ impl<'s> SessionNames<'s> {
         self.session.iat
     }
 
-    fn of(&mut self, kind: Kind) -> Name {
-        if let Some(Some(name)) = self.made.get(kind as usize) {
-            return *name;
+    fn of(&mut self, kind: RevocationKind) -> RevocationId {
+        if let Some(Some(id)) = self.made.get(kind as usize) {
+            return *id;
         }
         tracing::trace!(?kind, "look up a revocation");
         let session = self.session;
-        let name = match kind {
-            Kind::Session => self.key.session(self.id),
-            Kind::UpstreamSession => {
+        let id = match kind {
+            RevocationKind::Session => self.key.session(self.id),
+            RevocationKind::UpstreamSession => {
                 self.key
                     .upstream_session(&session.iam, &session.iss, &session.usid)
             }
-            Kind::Subject => self.key.subject(&session.iam, &session.iss, &session.sub),
-            Kind::Iam => self.key.iam(&session.iam, &session.iss),
+            RevocationKind::Subject => self.key.subject(&session.iam, &session.iss, &session.sub),
+            RevocationKind::Iam => self.key.iam(&session.iam, &session.iss),
         };
         if let Some(made) = self.made.get_mut(kind as usize) {
-            *made = Some(name);
+            *made = Some(id);
         }
-        name
+        id
     }
 }
 

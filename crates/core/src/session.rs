@@ -19,7 +19,9 @@ use super::error::{GatewayError, Internal, InvalidSession};
 use super::gateway_keys::Keys;
 use super::iams::{Iam, Iams};
 use super::keys::{DerivedFrom, Key as _, KeySet, KeyStore, SealingKey};
-use super::revocations::{Cause, Name, Revocation, RevocationKey, Revocations, SessionNames};
+use super::revocations::{
+    Cause, Revocation, RevocationId, RevocationKey, Revocations, SessionRevocationIds,
+};
 use super::timeline::Timeline;
 use crate::base64url::BASE64;
 use crate::random::Random;
@@ -44,9 +46,9 @@ pub(super) struct OpenedSession<'g, 'b> {
 }
 
 impl OpenedSession<'_, '_> {
-    /// The names under which it may be revoked.
-    pub(super) fn names(&self) -> SessionNames<'_> {
-        SessionNames::new(&self.key, self.id, &self.session)
+    /// The ids of the revocations that may end it.
+    pub(super) fn revocation_ids(&self) -> SessionRevocationIds<'_> {
+        SessionRevocationIds::new(&self.key, self.id, &self.session)
     }
 
     /// The revocation of this session.
@@ -62,7 +64,7 @@ pub(super) struct SessionTokens {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) random: Arc<dyn Random>,
     pub(super) revocations: Arc<Revocations>,
-    pub(super) fallback: ConstantTimeFallback,
+    pub(super) dummy: DummySession,
     pub(super) timeline: Arc<Timeline>,
 }
 
@@ -95,8 +97,8 @@ impl SessionTokens {
         seal(&keys, &session, requested_at, &*self.random)
     }
 
-    /// The name of a session that was sealed at `sealed_at`, as its revocation has it.
-    pub(super) fn name(&self, id: SessionId, sealed_at: Moment) -> Name {
+    /// The id of the revocation of a session that was sealed at `sealed_at`.
+    pub(super) fn revocation_id(&self, id: SessionId, sealed_at: Moment) -> RevocationId {
         let keys = self.keys.sealing.key_set();
         RevocationKey::of(keys.current(sealed_at)).session(id)
     }
@@ -156,7 +158,7 @@ impl SessionTokens {
         if refused != InvalidSession::Tampered {
             simulate_unseal(key, session_token.len());
         }
-        if let Ok(session) = read(black_box(&self.fallback.0)) {
+        if let Ok(session) = read(black_box(&self.dummy.0)) {
             let _ = black_box(self.matching(&session, session_id));
             self.simulate_look_up(RevocationKey::of(key), &session);
         }
@@ -165,30 +167,30 @@ impl SessionTokens {
     /// Looks up the revocations of a session that is refused in any case.
     #[cold]
     fn simulate_look_up(&self, key: &RevocationKey, session: &SealedSession<'_>) {
-        let mut names = SessionNames::new(key, SessionId::FALLBACK, session);
-        let _ = black_box(self.revocations.cause_of(&mut names));
+        let mut ids = SessionRevocationIds::new(key, SessionId::DUMMY, session);
+        let _ = black_box(self.revocations.cause_of(&mut ids));
     }
 }
 
 /// Has the length of most IAMs' ids.
-const FALLBACK_ID: &str = "00000000-0000-0000-0000-000000000000";
+const DUMMY_ID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// The content of a session token, used in place of that of a token that does not open: the time of a
 /// refusal must not show which step refused.
 ///
 /// It is not used for valid sessions. Even with it, an invalid session costs far less than a valid
 /// one, which gets a signature.
-pub(super) struct ConstantTimeFallback(Vec<u8>);
+pub(super) struct DummySession(Vec<u8>);
 
-impl ConstantTimeFallback {
+impl DummySession {
     /// The content of a session of one of these IAMs.
     pub(super) fn of(iams: &Iams) -> Self {
         let iam = iams.iter().next();
         let (kind, issuer) = iam.map_or(("", ""), |iam| (iam.kind, &iam.issuer));
         let session = json!({
-            "v": FORMAT, "sid": SessionId::FALLBACK.to_string(),
+            "v": FORMAT, "sid": SessionId::DUMMY.to_string(),
             "iam": kind, "iss": issuer,
-            "sub": FALLBACK_ID, "usid": FALLBACK_ID, "secret": FALLBACK_ID,
+            "sub": DUMMY_ID, "usid": DUMMY_ID, "secret": DUMMY_ID,
             "iat": 1_800_000_000_000_u64, "exp": 1_800_086_400,
         });
         Self(session.to_string().into_bytes())

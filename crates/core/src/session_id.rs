@@ -14,8 +14,8 @@ use crate::random::Random;
 pub struct SessionId([u8; 16]);
 
 impl SessionId {
-    /// The id of [`ConstantTimeFallback`](super::session::ConstantTimeFallback). Ids are random, so no session has it.
-    pub(crate) const FALLBACK: Self = Self([0; 16]);
+    /// The id of [`DummySession`](super::session::DummySession). Ids are random, so no session has it.
+    pub(crate) const DUMMY: Self = Self([0; 16]);
 
     /// A new id.
     ///

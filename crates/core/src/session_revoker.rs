@@ -13,7 +13,7 @@ use super::gateway_keys::Keys;
 use super::iams::{Iam, Iams};
 use super::keys::overlap;
 use super::revocations::{
-    Delivered, Kind, Revocation, RevocationKey, RevocationPublisher, Revocations,
+    Delivered, Revocation, RevocationKey, RevocationKind, RevocationPublisher, Revocations,
 };
 use super::shared_tables::SharedTables;
 use super::timeline::Timeline;
@@ -36,7 +36,7 @@ struct Recorded {
 /// Whether the other replicas have a revocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Propagation {
-    /// This gateway shares nothing with other replicas.
+    /// This gateway publishes nothing to other replicas.
     Off,
     /// The other replicas receive it, also those that connect later.
     Delivered,
@@ -72,7 +72,7 @@ impl SessionRevoker {
         }
     }
 
-    /// Whether there are other replicas to share revocations with.
+    /// Whether there are other replicas to publish revocations to.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.replicas.is_some()
@@ -87,7 +87,7 @@ impl SessionRevoker {
 
     /// Revokes the gateway sessions of an IAM session, by the IAM's session id.
     ///
-    /// Their sealing key is not known, so the revocation is recorded with a name for each key.
+    /// Their sealing key is not known, so the revocation is recorded with an id for each key.
     pub fn end_upstream_session(&self, iam: &Iam, id: &str) {
         // Adapters without session ids give all sessions this one.
         if id.is_empty() {
@@ -95,8 +95,8 @@ impl SessionRevoker {
         }
         let (now, longest) = (self.clock.now(), iam.policy.session_max_lifetime);
         self.publish_under_every_key(now, longest, |key| {
-            let name = key.upstream_session(iam.kind, &iam.issuer, id);
-            Revocation::of_upstream_session(name, now, longest)
+            let id = key.upstream_session(iam.kind, &iam.issuer, id);
+            Revocation::of_upstream_session(id, now, longest)
         });
     }
 
@@ -105,8 +105,8 @@ impl SessionRevoker {
     pub fn end_sessions_of(&self, iam: &Iam, subject: &str, begun_until: u64) {
         let (now, longest) = (self.clock.now(), iam.policy.session_max_lifetime);
         self.publish_under_every_key(now, longest, |key| {
-            let name = key.subject(iam.kind, &iam.issuer, subject);
-            Revocation::of_subject(name, begun_until, now, longest)
+            let id = key.subject(iam.kind, &iam.issuer, subject);
+            Revocation::of_subject(id, begun_until, now, longest)
         });
     }
 
@@ -126,8 +126,9 @@ impl SessionRevoker {
     pub(super) fn is_used(&self, iam: &Iam, jti: &str) -> bool {
         let keys = self.keys.sealing.key_set();
         keys.iter().any(|key| {
-            let name = RevocationKey::of(key).logout_token(iam.kind, &iam.issuer, jti);
-            self.revocations.contains(Kind::UpstreamSession, name)
+            let id = RevocationKey::of(key).logout_token(iam.kind, &iam.issuer, jti);
+            self.revocations
+                .contains(RevocationKind::UpstreamSession, id)
         })
     }
 
@@ -140,8 +141,8 @@ impl SessionRevoker {
         let now = self.clock.now();
         let keys = self.keys.sealing.key_set();
         let key = RevocationKey::of(keys.current(now));
-        let name = key.logout_token(iam.kind, &iam.issuer, &token.jti);
-        let used = Revocation::of_upstream_session(name, now, AGE_MAX + SKEW_MAX);
+        let id = key.logout_token(iam.kind, &iam.issuer, &token.jti);
+        let used = Revocation::of_upstream_session(id, now, AGE_MAX + SKEW_MAX);
         // The IAM does not wait for the delivery.
         drop(self.publish(used, now));
     }
@@ -195,9 +196,9 @@ impl SessionRevoker {
     fn record(&self, sessions: &RevokedSessions, until: u64) -> Result<Recorded, NotRevocable> {
         let now = self.clock.now();
         let revocations = self.revocations_of(sessions, until, now)?;
-        let share = |revocation: &Revocation| self.publish(*revocation, now);
+        let publish = |revocation: &Revocation| self.publish(*revocation, now);
         Ok(Recorded {
-            delivered: join_all(revocations.iter().map(share)),
+            delivered: join_all(revocations.iter().map(publish)),
             revocations,
         })
     }
@@ -227,8 +228,8 @@ impl SessionRevoker {
                 let of_iam = |iam: &Iam| {
                     let subject = iam.subject_of(subject.as_str())?;
                     Some(self.under_every_key(now, longest(iam), |key| {
-                        let name = key.subject(iam.kind, &iam.issuer, subject);
-                        Revocation::of_subject(name, until(*begun_until), now, longest(iam))
+                        let id = key.subject(iam.kind, &iam.issuer, subject);
+                        Revocation::of_subject(id, until(*begun_until), now, longest(iam))
                     }))
                 };
                 let revocations: Vec<_> = iams.filter_map(of_iam).flatten().collect();
@@ -238,8 +239,8 @@ impl SessionRevoker {
                 let named = |other: &&Iam| iam.as_deref().is_none_or(|name| name == other.name());
                 let of_iam = |iam: &Iam| {
                     self.under_every_key(now, longest(iam), |key| {
-                        let name = key.iam(iam.kind, &iam.issuer);
-                        Revocation::of_iam(name, until(*begun_until), now, longest(iam))
+                        let id = key.iam(iam.kind, &iam.issuer);
+                        Revocation::of_iam(id, until(*begun_until), now, longest(iam))
                     })
                 };
                 let iams = self.iams.iter().filter(named);

@@ -40,7 +40,7 @@ pub struct SharedTables {
 
 impl SharedTables {
     /// Empty tables. If revocations are shared, those of the others are unknown, so no access tokens are
-    /// issued until [`Revocations::caught_up`] or [`Revocations::serve_without_catching_up`].
+    /// issued until [`Revocations::initial_sync_done`] or [`Revocations::serve_without_catching_up`].
     #[must_use]
     pub fn new(
         limits: Limits,

@@ -19,7 +19,7 @@ use iam_adapters::{Clock, IamAdapter, IamError, Misconfiguration, Moment, Upstre
 use strum::EnumCount;
 
 use super::event::{Event, Subscribers};
-use super::revocations::{Name, Revocation, Revocations};
+use super::revocations::{Revocation, RevocationId, Revocations};
 use super::single_flight::{Admission, SingleFlight};
 use crate::random::Random;
 use crate::results::UpstreamLogoutOutcome;
@@ -88,7 +88,7 @@ pub struct UpstreamLogouts {
     random: Arc<dyn Random>,
     revocations: Arc<Revocations>,
     /// The calls in flight, of clients and of [`Self::finish_due`].
-    pub(super) calls: SingleFlight<Name, Result<(), IamError>>,
+    pub(super) calls: SingleFlight<RevocationId, Result<(), IamError>>,
     unfinished: Mutex<UnfinishedLogouts>,
 }
 
@@ -130,9 +130,9 @@ impl UpstreamLogouts {
     }
 
     /// Removes an unfinished logout whose session has ended at the IAM.
-    pub(super) fn ended_otherwise(&self, name: Name) {
+    pub(super) fn ended_otherwise(&self, id: RevocationId) {
         self.unfinished()
-            .remove(name, UpstreamLogoutOutcome::Finished);
+            .remove(id, UpstreamLogoutOutcome::Finished);
     }
 
     /// Finishes logouts periodically. Does not return.
@@ -164,14 +164,14 @@ impl UpstreamLogouts {
     }
 
     async fn finish(self: &Arc<Self>, logout: UpstreamLogout) {
-        let name = logout.confirmed.name;
+        let id = logout.confirmed.id;
         let this = Arc::clone(self);
         let admission = self.calls.join_or_start(
-            name,
+            id,
             self.clock.now(),
             |_| true,
             // A client may have repeated the logout.
-            || (!self.unfinished().contains(name)).then_some(()),
+            || (!self.unfinished().contains(id)).then_some(()),
             || async move { this.call(&logout).await },
         );
         let result = match admission {
@@ -184,14 +184,14 @@ impl UpstreamLogouts {
             Err(_) => FaultEffect::FAILED,
         };
         let (now, jitter) = (self.clock.now(), self.jitter());
-        self.unfinished().failed_again(name, effect, now, jitter);
+        self.unfinished().failed_again(id, effect, now, jitter);
     }
 
     async fn call(&self, logout: &UpstreamLogout) -> Result<(), IamError> {
         self.iam.end_session(&logout.upstream).await?;
         let confirmed = &logout.confirmed;
         self.revocations.record(confirmed, self.clock.now());
-        self.unfinished().succeeded(confirmed.name);
+        self.unfinished().succeeded(confirmed.id);
         Ok(())
     }
 
@@ -293,7 +293,7 @@ struct UnfinishedLogouts {
     subscribers: Subscribers,
     /// By their numbers, which increase with time.
     by_age: BTreeMap<u64, QueuedLogout>,
-    numbers: HashMap<Name, u64>,
+    numbers: HashMap<RevocationId, u64>,
     /// The number of the next entry.
     next_number: u64,
     /// The number from which on the next call chooses its entry.
@@ -338,10 +338,10 @@ impl UnfinishedLogouts {
 
     /// Adds a logout of a client that failed.
     fn add(&mut self, logout: UpstreamLogout, effect: FaultEffect, now: Moment, jitter: u8) {
-        let name = logout.confirmed.name;
-        match (self.contains(name), effect) {
+        let id = logout.confirmed.id;
+        match (self.contains(id), effect) {
             (true, FaultEffect::Final) => {
-                return self.remove(name, UpstreamLogoutOutcome::Rejected);
+                return self.remove(id, UpstreamLogoutOutcome::Rejected);
             }
             (false, FaultEffect::Final) => {
                 return self.end(logout.session_id, UpstreamLogoutOutcome::Rejected);
@@ -356,7 +356,7 @@ impl UnfinishedLogouts {
         if self.by_age.is_empty() {
             self.begin_pause(effect, now, jitter);
         }
-        self.numbers.insert(name, self.next_number);
+        self.numbers.insert(id, self.next_number);
         let entry = QueuedLogout {
             logout,
             failed_at: now,
@@ -375,12 +375,12 @@ impl UnfinishedLogouts {
             self.logged_full = true;
         }
         if let Some((_, oldest)) = self.by_age.first_key_value() {
-            self.remove(oldest.logout.confirmed.name, UpstreamLogoutOutcome::Dropped);
+            self.remove(oldest.logout.confirmed.id, UpstreamLogoutOutcome::Dropped);
         }
     }
 
-    fn contains(&self, name: Name) -> bool {
-        self.numbers.contains_key(&name)
+    fn contains(&self, id: RevocationId) -> bool {
+        self.numbers.contains_key(&id)
     }
 
     /// The next logout to finish; `None` during a pause.
@@ -397,15 +397,15 @@ impl UnfinishedLogouts {
     }
 
     /// The IAM ended a session.
-    fn succeeded(&mut self, name: Name) {
+    fn succeeded(&mut self, id: RevocationId) {
         self.failures = 0;
         self.pause = None;
-        self.remove(name, UpstreamLogoutOutcome::Finished);
+        self.remove(id, UpstreamLogoutOutcome::Finished);
     }
 
-    fn failed_again(&mut self, name: Name, effect: FaultEffect, now: Moment, jitter: u8) {
+    fn failed_again(&mut self, id: RevocationId, effect: FaultEffect, now: Moment, jitter: u8) {
         if effect == FaultEffect::Final {
-            self.remove(name, UpstreamLogoutOutcome::Rejected);
+            self.remove(id, UpstreamLogoutOutcome::Rejected);
         } else {
             self.begin_pause(effect, now, jitter);
         }
@@ -424,8 +424,8 @@ impl UnfinishedLogouts {
     }
 
     /// Removes a logout and counts its outcome, if it is in the table.
-    fn remove(&mut self, name: Name, outcome: UpstreamLogoutOutcome) {
-        let number = self.numbers.remove(&name);
+    fn remove(&mut self, id: RevocationId, outcome: UpstreamLogoutOutcome) {
+        let number = self.numbers.remove(&id);
         let removed = number.and_then(|number| self.by_age.remove(&number));
         if let Some(entry) = removed {
             self.end(entry.logout.session_id, outcome);
@@ -447,9 +447,9 @@ impl UnfinishedLogouts {
         let seconds = now.unix_seconds();
         let logouts = self.by_age.values().map(|entry| &entry.logout);
         let expired = logouts.filter(|logout| seconds >= logout.expires_at);
-        let expired: Vec<_> = expired.map(|logout| logout.confirmed.name).collect();
-        for name in expired {
-            self.remove(name, UpstreamLogoutOutcome::Expired);
+        let expired: Vec<_> = expired.map(|logout| logout.confirmed.id).collect();
+        for id in expired {
+            self.remove(id, UpstreamLogoutOutcome::Expired);
         }
         self.reset_if_empty();
     }

@@ -6,7 +6,7 @@ use thiserror::Error;
 /// Why Redis cannot be used now.
 ///
 /// The texts are constant: an error message of Redis may quote the command, and with it the password,
-/// the user or the name of a revocation.
+/// the user or the id of a revocation.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RedisFault {
     /// No connection was tried yet.

@@ -7,16 +7,18 @@
 //! | 8 | when the entry can be removed, in seconds since 1970 |
 //! | 8 | only sessions whose login began then or before are revoked, in milliseconds since 1970 by the clock of Redis |
 //! | 1 | the kind |
-//! | 16 | the name |
+//! | 16 | the id |
 //! | 4 | the id of the key |
 //! | 16 | the tag: HMAC-SHA256 of all bytes before it, truncated |
 //!
 //! Numbers are big-endian. The script that removes expired entries reads the first two members.
 
-use auth_gateway_core::entry_key::{EntryKey, KEY_ID_LEN, TAG_LEN};
 use auth_gateway_core::event::Ignored;
 use auth_gateway_core::keys::{KeySet, SealingKey};
-use auth_gateway_core::revocations::{Kind, NAME_LEN, Name, Revocation, RevocationKey};
+use auth_gateway_core::revocations::{
+    REVOCATION_ID_LEN, Revocation, RevocationId, RevocationKey, RevocationKind,
+};
+use auth_gateway_core::stream_mac_key::{KEY_ID_LEN, StreamMacKey, TAG_LEN};
 
 /// The name of the only member of a stream entry.
 pub(super) const FIELD: &str = "r";
@@ -24,22 +26,22 @@ pub(super) const FIELD: &str = "r";
 /// The number of the format.
 const VERSION: u8 = 2;
 
-const TEXT_LEN: usize = 1 + 8 + 8 + 1 + NAME_LEN + KEY_ID_LEN;
+const TEXT_LEN: usize = 1 + 8 + 8 + 1 + REVOCATION_ID_LEN + KEY_ID_LEN;
 
 /// The length of every entry.
 pub(super) const ENTRY_LEN: usize = TEXT_LEN + TAG_LEN;
 
 /// An entry, or what has its length.
-pub(super) type Entry = [u8; ENTRY_LEN];
+pub(super) type RevocationEntry = [u8; ENTRY_LEN];
 
 /// Writes an entry.
-pub(super) fn write(revocation: &Revocation, key: &EntryKey) -> Entry {
+pub(super) fn write(revocation: &Revocation, key: &StreamMacKey) -> RevocationEntry {
     let parts: [&[u8]; 5] = [
         &[VERSION],
         &revocation.forget_at.to_be_bytes(),
         &revocation.begun_until.to_be_bytes(),
         &[revocation.kind.tag()],
-        revocation.name.as_bytes(),
+        revocation.id.as_bytes(),
     ];
     complete(&parts, key)
 }
@@ -49,14 +51,17 @@ pub(super) fn write(revocation: &Revocation, key: &EntryKey) -> Entry {
 /// # Errors
 ///
 /// Why it is ignored.
-pub(super) fn read(entry: &Entry, keys: &KeySet<SealingKey>) -> Result<Revocation, Ignored> {
+pub(super) fn read(
+    entry: &RevocationEntry,
+    keys: &KeySet<SealingKey>,
+) -> Result<Revocation, Ignored> {
     let mut rest = entry.as_slice();
     let [version] = take(&mut rest)?;
     let forget_at = u64::from_be_bytes(take(&mut rest)?);
     let begun_until = u64::from_be_bytes(take(&mut rest)?);
     let [kind] = take(&mut rest)?;
-    let name = Name::from_bytes(take(&mut rest)?);
-    let kind = Kind::from_tag(kind).filter(|_| version == VERSION);
+    let id = RevocationId::from_bytes(take(&mut rest)?);
+    let kind = RevocationKind::from_tag(kind).filter(|_| version == VERSION);
     let kind = kind.ok_or(Ignored::Malformed)?;
     verify(
         entry,
@@ -64,7 +69,7 @@ pub(super) fn read(entry: &Entry, keys: &KeySet<SealingKey>) -> Result<Revocatio
     )?;
     Ok(Revocation {
         kind,
-        name,
+        id,
         cause: kind.replicated_cause(),
         begun_until,
         forget_at,
@@ -72,7 +77,7 @@ pub(super) fn read(entry: &Entry, keys: &KeySet<SealingKey>) -> Result<Revocatio
 }
 
 /// Completes an entry of `N` bytes: adds the id of the key, and the tag of all bytes before it.
-pub(super) fn complete<const N: usize>(parts: &[&[u8]], key: &EntryKey) -> [u8; N] {
+pub(super) fn complete<const N: usize>(parts: &[&[u8]], key: &StreamMacKey) -> [u8; N] {
     let mut text = parts.concat();
     text.extend(key.id());
     text.extend(key.tag(&text));
@@ -86,7 +91,7 @@ pub(super) fn complete<const N: usize>(parts: &[&[u8]], key: &EntryKey) -> [u8; 
 /// Why the entry is ignored.
 pub(super) fn verify<'k>(
     entry: &[u8],
-    mut keys: impl Iterator<Item = &'k EntryKey>,
+    mut keys: impl Iterator<Item = &'k StreamMacKey>,
 ) -> Result<(), Ignored> {
     let (text, tag) = entry
         .split_last_chunk::<TAG_LEN>()

@@ -35,7 +35,7 @@ use auth_gateway_core::event::Subscribers;
 use auth_gateway_core::iams::{IamParts, IamPolicy};
 use auth_gateway_core::identifiers::IdentifierKey;
 use auth_gateway_core::introspection_cache::Freshness;
-use auth_gateway_core::introspection_cache::shared::{Found, SharedCache, Stored};
+use auth_gateway_core::introspection_cache::shared::{LookUpFuture, SharedCache, Stored};
 use auth_gateway_core::keys::{Algorithm, KeyPurpose, KeyStore, SigningKey, generate, write_new};
 use auth_gateway_core::login_limiter::{
     Bound, Limits, LoginChange, LoginEvent, LoginPublisher, SlowRate,
@@ -43,7 +43,7 @@ use auth_gateway_core::login_limiter::{
 use auth_gateway_core::request::{RequestContext, RequestId};
 use auth_gateway_core::results::{LookUp, Source};
 use auth_gateway_core::revocations::{Delivered, RevocationPublisher};
-use auth_gateway_core::revocations::{Kind, Name, Revocation, RevocationKey};
+use auth_gateway_core::revocations::{Revocation, RevocationId, RevocationKey, RevocationKind};
 use auth_gateway_core::revoked_sessions::RevokedSessions;
 use auth_gateway_core::session;
 use auth_gateway_core::session_id::SessionId;
@@ -83,7 +83,7 @@ impl Random for FixedRandom {
 struct Shared {
     revocations: Mutex<Vec<Revocation>>,
     logins: Mutex<Vec<LoginEvent>>,
-    cached: Mutex<Vec<(Name, Vec<u8>)>>,
+    cached: Mutex<Vec<(RevocationId, Vec<u8>)>>,
 }
 
 impl RevocationPublisher for Shared {
@@ -111,7 +111,7 @@ impl LoginPublisher for Shared {
 }
 
 impl SharedCache for Shared {
-    fn get(&self, name: Name) -> Found {
+    fn get(&self, name: RevocationId) -> LookUpFuture {
         let cached = self.cached.lock().unwrap();
         let entry = cached.iter().find(|(of, _)| *of == name);
         let stored = entry.map(|(_, entry)| Stored {
@@ -121,7 +121,7 @@ impl SharedCache for Shared {
         Box::pin(std::future::ready(stored.ok_or(LookUp::Miss)))
     }
 
-    fn put(&self, name: Name, entry: Vec<u8>, _: Duration) {
+    fn put(&self, name: RevocationId, entry: Vec<u8>, _: Duration) {
         self.cached.lock().unwrap().push((name, entry));
     }
 }
@@ -167,7 +167,7 @@ impl Replica {
             replicas,
         );
         tables.timeline.measured(NOW, NOW.unix, NOW);
-        tables.revocations.caught_up(NOW);
+        tables.revocations.initial_sync_done(NOW);
         let gateway = Gateway::new(GatewayParts {
             iams: vec![IamParts {
                 name: IAM.into(),
@@ -361,7 +361,7 @@ fn login_content(event: &LoginEvent) -> Value {
             json!({"of": of, "networks": networks, "in_a_row": in_a_row}),
         ),
         LoginChange::Succeeded { of } => ("succeeded", json!({"of": of})),
-        LoginChange::Known { pair } => ("known", json!({"pair": pair})),
+        LoginChange::KnownNetwork { pair } => ("known", json!({"pair": pair})),
         LoginChange::Reset { account, pair } => {
             ("reset", json!({"account": account, "pair": pair}))
         }
@@ -398,7 +398,7 @@ fn redis() -> Redis {
 
 fn stream_of(redis: &Redis, event: &LoginEvent) -> String {
     match event.change {
-        LoginChange::Known { .. } => redis.known_networks().key,
+        LoginChange::KnownNetwork { .. } => redis.known_networks().key,
         _ => redis.logins().key,
     }
 }
@@ -420,7 +420,7 @@ async fn written(version: &Path) -> BTreeMap<&'static str, Value> {
         let content = revocation_content(revocation);
         entry(&redis.revocations().key, &entry_bytes, &content)
     });
-    let entry_key = replica.gateway.tables().login_limiter.entry_key();
+    let stream_mac_key = replica.gateway.tables().login_limiter.stream_mac_key();
     let events = replica.shared.logins.lock().unwrap();
     let logins = (1..).zip(&*events).map(|(number, event)| {
         let numbered = NumberedEvent {
@@ -428,7 +428,7 @@ async fn written(version: &Path) -> BTreeMap<&'static str, Value> {
             number,
             event: *event,
         };
-        let entry_bytes = login_entry::write(&numbered, entry_key);
+        let entry_bytes = login_entry::write(&numbered, stream_mac_key);
         entry(
             &stream_of(&redis, event),
             &entry_bytes,
@@ -533,7 +533,7 @@ async fn revocations_of_every_version_end_its_session() {
                 "{version:?} {read:?}: {refused:?}"
             );
         }
-        assert_eq!(kinds, Kind::ALL, "{version:?}");
+        assert_eq!(kinds, RevocationKind::ALL, "{version:?}");
     }
 }
 
@@ -543,7 +543,7 @@ async fn login_events_of_every_version_are_those_that_this_version_makes() {
     for version in versions() {
         let replica = Replica::new(&version);
         replica.make_login_events().await;
-        let key = replica.gateway.tables().login_limiter.entry_key();
+        let key = replica.gateway.tables().login_limiter.stream_mac_key();
         let entries = json(&version, "redis.json")["logins"].clone();
         let read: Vec<_> = entries
             .as_array()

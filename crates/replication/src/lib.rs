@@ -40,7 +40,7 @@ use shared_cache::RedisCache;
 /// The pause between two pings.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
 
-/// After so many pings, the Sentinels are asked whether the primary is still the same one.
+/// After this number of pings, the Sentinels are asked whether the primary is still the same one.
 const PINGS_BETWEEN_SENTINELS: u32 = 5;
 
 /// Connects a gateway to the other replicas.
@@ -96,7 +96,7 @@ pub struct ReplicationParts {
     pub redis: Redis,
     /// What the gateway sends.
     pub outboxes: Outboxes,
-    /// The tables of the gateway, which share through the outboxes.
+    /// The tables of the gateway, which publish through the outboxes.
     pub tables: SharedTables,
     /// The keys of the gateway.
     pub keys: Arc<Keys>,
@@ -133,7 +133,7 @@ impl ReplicationStream {
 
     /// Sends and receives until the future is dropped.
     pub async fn run(self) {
-        tokio::join!(self.keep_connected(), self.bound_catch_up());
+        tokio::join!(self.keep_connected(), self.enforce_sync_deadline());
     }
 
     async fn keep_connected(&self) {
@@ -147,7 +147,7 @@ impl ReplicationStream {
 
     /// Lets the gateway issue tokens without Redis after the deadline: its IAM has the sessions, and
     /// reports the ended ones as inactive. (With an IAM without sessions, it would have to refuse.)
-    async fn bound_catch_up(&self) {
+    async fn enforce_sync_deadline(&self) {
         sleep(self.parts.catch_up_deadline).await;
         if self.parts.tables.revocations.serve_without_catching_up() {
             tracing::warn!("tokens are issued without the revocations of the other replicas");

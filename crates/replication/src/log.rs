@@ -12,8 +12,8 @@ use super::outbox::Outbox;
 use super::redis::{Connection, Page, Primary, Redis, Stream};
 use super::{Never, RedisFault, ReplicationParts};
 use auth_gateway_core::Random;
-use auth_gateway_core::entry_key::KEY_ID_LEN;
 use auth_gateway_core::event::{EntryOutcome, Event, Ignored, Subscribers};
+use auth_gateway_core::stream_mac_key::KEY_ID_LEN;
 
 /// The first and the longest pause before a reconnect.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -72,7 +72,7 @@ pub(super) trait Codec<const N: usize> {
     fn apply(&self, entry: &[u8; N], outbox: &Outbox<Self::Item>) -> Option<EntryOutcome>;
 
     /// The whole stream has been read for the first time on this connection.
-    fn caught_up(&self) {}
+    fn initial_sync_done(&self) {}
 
     /// Those items of all entries that are not in the stream although they were.
     fn missing(&self, _is_missing: &dyn Fn(&Self::Item) -> bool) -> Vec<Self::Item> {
@@ -233,7 +233,7 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
             let apply = |page: &Page<N>| self.apply(page);
             let mut last = connection.read_all(stream, apply).await?;
             if std::mem::take(&mut is_first) {
-                codec.caught_up();
+                codec.initial_sync_done();
             }
             self.change(|state| state.received = Ok(()));
             let read_at = Instant::now();

@@ -16,9 +16,9 @@
 //! Numbers are big-endian. The script that removes expired entries reads the first two members.
 
 use super::format::{complete, take, verify};
-use auth_gateway_core::entry_key::{EntryKey, KEY_ID_LEN, TAG_LEN};
 use auth_gateway_core::event::Ignored;
 use auth_gateway_core::login_limiter::{LoginChange, LoginEvent};
+use auth_gateway_core::stream_mac_key::{KEY_ID_LEN, StreamMacKey, TAG_LEN};
 
 /// The number of the format.
 const VERSION: u8 = 1;
@@ -27,7 +27,7 @@ const VERSION: u8 = 1;
 pub(super) const ENTRY_LEN: usize = 1 + 8 + 8 + 1 + 3 * 8 + 8 + 8 + KEY_ID_LEN + TAG_LEN;
 
 /// An entry, or what has its length.
-pub(super) type Entry = [u8; ENTRY_LEN];
+pub(super) type LoginEntry = [u8; ENTRY_LEN];
 
 /// A login event, and where it comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,7 +41,7 @@ pub(super) struct NumberedEvent {
 }
 
 /// Writes an entry.
-pub(super) fn write(numbered: &NumberedEvent, key: &EntryKey) -> Entry {
+pub(super) fn write(numbered: &NumberedEvent, key: &StreamMacKey) -> LoginEntry {
     let event = &numbered.event;
     let (kind, hashes) = match event.change {
         LoginChange::Failed {
@@ -55,7 +55,7 @@ pub(super) fn write(numbered: &NumberedEvent, key: &EntryKey) -> Entry {
             in_a_row: false,
         } => (2, [of, own, site]),
         LoginChange::Succeeded { of } => (3, [of, 0, 0]),
-        LoginChange::Known { pair } => (4, [pair, 0, 0]),
+        LoginChange::KnownNetwork { pair } => (4, [pair, 0, 0]),
         LoginChange::Reset { account, pair } => (5, [account, pair, 0]),
     };
     let hashes = hashes.map(u64::to_be_bytes);
@@ -76,7 +76,7 @@ pub(super) fn write(numbered: &NumberedEvent, key: &EntryKey) -> Entry {
 /// # Errors
 ///
 /// Why it is ignored.
-pub(super) fn read(entry: &Entry, key: &EntryKey) -> Result<NumberedEvent, Ignored> {
+pub(super) fn read(entry: &LoginEntry, key: &StreamMacKey) -> Result<NumberedEvent, Ignored> {
     let mut rest = entry.as_slice();
     let [version] = take(&mut rest)?;
     let forget_at = u64::from_be_bytes(take(&mut rest)?);
@@ -93,7 +93,7 @@ pub(super) fn read(entry: &Entry, key: &EntryKey) -> Result<NumberedEvent, Ignor
             in_a_row: kind == 1,
         },
         (VERSION, 3) => LoginChange::Succeeded { of },
-        (VERSION, 4) => LoginChange::Known { pair: of },
+        (VERSION, 4) => LoginChange::KnownNetwork { pair: of },
         (VERSION, 5) => LoginChange::Reset {
             account: of,
             pair: own,
@@ -130,7 +130,7 @@ mod tests {
         }
     }
 
-    fn key(secret: u8) -> EntryKey {
+    fn key(secret: u8) -> StreamMacKey {
         IdentifierKey::new(&[secret; 32]).entries().clone()
     }
 
@@ -149,7 +149,7 @@ mod tests {
                 in_a_row: false,
             },
             LoginChange::Succeeded { of: 1 },
-            LoginChange::Known { pair: 1 },
+            LoginChange::KnownNetwork { pair: 1 },
             LoginChange::Reset {
                 account: 1,
                 pair: 2,
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn entry_with_any_other_byte_is_ignored() {
-        let written = write(&numbered(LoginChange::Known { pair: 1 }), &key(1));
+        let written = write(&numbered(LoginChange::KnownNetwork { pair: 1 }), &key(1));
         for at in 0..ENTRY_LEN {
             for bit in 0..8 {
                 let mut changed = written;

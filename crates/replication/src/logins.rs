@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use super::ReplicationParts;
 use super::log::{Codec, Log};
-use super::login_entry::{self, ENTRY_LEN, Entry, NumberedEvent};
+use super::login_entry::{self, ENTRY_LEN, LoginEntry, NumberedEvent};
 use super::outbox::Outbox;
 use auth_gateway_core::Random;
-use auth_gateway_core::entry_key::KEY_ID_LEN;
 use auth_gateway_core::event::{EntryOutcome, Ignored, Replicated};
 use auth_gateway_core::login_limiter::{LoginEvent, LoginPublisher, LoginRateLimiter};
+use auth_gateway_core::stream_mac_key::KEY_ID_LEN;
 
 /// How many events of a log wait for Redis at most, about 2 MB. The oldest are dropped.
 pub(super) const QUEUE_MAX: usize = 10_000;
@@ -25,10 +25,10 @@ pub(super) type LoginLog = Log<LoginCodec, ENTRY_LEN>;
 
 /// Sends the login events of a gateway to one of two logs, and numbers them.
 #[derive(Debug, Clone)]
-pub(super) struct LoginOutboxes(Arc<Inner>);
+pub(super) struct LoginOutboxes(Arc<NumberedOutboxes>);
 
 #[derive(Debug)]
-struct Inner {
+struct NumberedOutboxes {
     replica: u64,
     last: Mutex<u64>,
     failures: Outbox<NumberedEvent>,
@@ -41,7 +41,7 @@ impl LoginOutboxes {
         let mut replica = [0; 8];
         // Without random numbers no login succeeds.
         let _ = random.fill(&mut replica);
-        Self(Arc::new(Inner {
+        Self(Arc::new(NumberedOutboxes {
             replica: u64::from_be_bytes(replica),
             last: Mutex::new(0),
             failures: Outbox::new(max),
@@ -98,24 +98,24 @@ impl Codec<ENTRY_LEN> for LoginCodec {
     const READ_PAUSE: Duration = Duration::from_millis(100);
 
     fn key_ids(&self) -> Vec<[u8; KEY_ID_LEN]> {
-        vec![self.limiter.entry_key().id()]
+        vec![self.limiter.stream_mac_key().id()]
     }
 
     fn load(&self, _event: &NumberedEvent) -> Option<()> {
         Some(())
     }
 
-    fn encode(&self, batch: &[(NumberedEvent, ())]) -> Vec<Entry> {
-        let key = self.limiter.entry_key();
+    fn encode(&self, batch: &[(NumberedEvent, ())]) -> Vec<LoginEntry> {
+        let key = self.limiter.stream_mac_key();
         let entries = batch.iter();
         entries
             .map(|(event, ())| login_entry::write(event, key))
             .collect()
     }
 
-    fn apply(&self, entry: &Entry, _outbox: &Outbox<NumberedEvent>) -> Option<EntryOutcome> {
+    fn apply(&self, entry: &LoginEntry, _outbox: &Outbox<NumberedEvent>) -> Option<EntryOutcome> {
         let limiter = &self.limiter;
-        let numbered = match login_entry::read(entry, limiter.entry_key()) {
+        let numbered = match login_entry::read(entry, limiter.stream_mac_key()) {
             Ok(numbered) => numbered,
             Err(why) => return Some(EntryOutcome::Ignored(why)),
         };

@@ -24,11 +24,11 @@ const PRUNED_FROM: usize = 1_024;
 
 /// The items of a log that are not in its stream yet, in their order, each once.
 #[derive(Debug, Clone)]
-pub struct Outbox<T>(Arc<Inner<T>>);
+pub struct Outbox<T>(Arc<OutboxState<T>>);
 
 #[derive(Debug)]
-struct Inner<T> {
-    state: Mutex<State<T>>,
+struct OutboxState<T> {
+    state: Mutex<OutboxItems<T>>,
     /// The number of items; updated after every change.
     len: watch::Sender<usize>,
     added: Notify,
@@ -37,7 +37,7 @@ struct Inner<T> {
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct OutboxItems<T> {
     unsent: HashSet<T>,
     /// Every item that is not offered, and some that are no longer in `unsent`.
     queue: VecDeque<T>,
@@ -56,8 +56,8 @@ struct State<T> {
 impl<T: Copy + Eq + Hash + Send + Sync + 'static> Outbox<T> {
     /// Without items, and with room for `max`.
     pub(super) fn new(max: usize) -> Self {
-        Self(Arc::new(Inner {
-            state: Mutex::new(State {
+        Self(Arc::new(OutboxState {
+            state: Mutex::new(OutboxItems {
                 unsent: HashSet::new(),
                 queue: VecDeque::new(),
                 offered: Vec::new(),
@@ -232,8 +232,8 @@ impl<T: Copy + Eq + Hash + Send + Sync + 'static> Outbox<T> {
     }
 }
 
-impl<T> Inner<T> {
-    fn state(&self) -> MutexGuard<'_, State<T>> {
+impl<T> OutboxState<T> {
+    fn state(&self) -> MutexGuard<'_, OutboxItems<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -243,13 +243,13 @@ impl<T> Inner<T> {
 
     /// Wakes the requests that wait. They look at the state while they hold the lock of `len`: so none takes that
     /// lock while it holds the state.
-    fn changed(&self, state: MutexGuard<'_, State<T>>) {
+    fn changed(&self, state: MutexGuard<'_, OutboxItems<T>>) {
         drop(state);
         self.len.send_modify(|len| *len = self.count());
     }
 }
 
-impl<T: Copy + Eq + Hash> State<T> {
+impl<T: Copy + Eq + Hash> OutboxItems<T> {
     fn push(&mut self, item: T) {
         if self.unsent.insert(item) {
             self.queue.push_back(item);

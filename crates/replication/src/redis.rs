@@ -189,9 +189,9 @@ pub enum InvalidRedis {
 
 /// A client of a Redis, which is not connected yet.
 #[derive(Clone)]
-pub struct Redis(Arc<Inner>);
+pub struct Redis(Arc<RedisServer>);
 
-struct Inner {
+struct RedisServer {
     address: Replaceable<Address>,
     // These do not change when the address is replaced.
     prefix: String,
@@ -241,7 +241,7 @@ impl Redis {
         }
         client(&address, (&address.host, address.port), &address.user())
             .map_err(|_| InvalidRedis::Authorities)?;
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(RedisServer {
             prefix: address.prefix.clone(),
             has_sentinels: address.sentinels.is_some(),
             address: Replaceable::new(Arc::new(address)),

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use iam_adapters::Clock;
 
-use super::format::{self, ENTRY_LEN, Entry};
+use super::format::{self, ENTRY_LEN, RevocationEntry};
 use super::log::Codec;
 use super::outbox::Outbox;
 use auth_gateway_core::Keys;
-use auth_gateway_core::entry_key::{EntryKey, KEY_ID_LEN};
 use auth_gateway_core::event::EntryOutcome;
 use auth_gateway_core::revocations::{
     RemoteOutcome, Revocation, RevocationIndex, RevocationKey, Revocations,
 };
+use auth_gateway_core::stream_mac_key::{KEY_ID_LEN, StreamMacKey};
 
 /// The revocations of a gateway, and those of the others, which its table gets.
 #[derive(Debug)]
@@ -32,14 +32,14 @@ impl Codec<ENTRY_LEN> for RevocationCodec {
     fn key_ids(&self) -> Vec<[u8; KEY_ID_LEN]> {
         let keys = self.keys.sealing.key_set();
         let keys = keys.iter().map(|key| RevocationKey::of(key).entries());
-        keys.map(EntryKey::id).collect()
+        keys.map(StreamMacKey::id).collect()
     }
 
     fn load(&self, index: &RevocationIndex) -> Option<Revocation> {
         self.revocations.get(index)
     }
 
-    fn encode(&self, batch: &[(RevocationIndex, Revocation)]) -> Vec<Entry> {
+    fn encode(&self, batch: &[(RevocationIndex, Revocation)]) -> Vec<RevocationEntry> {
         let keys = self.keys.sealing.key_set();
         let key = RevocationKey::of(keys.current(self.clock.now())).entries();
         let entries = batch.iter();
@@ -48,7 +48,11 @@ impl Codec<ENTRY_LEN> for RevocationCodec {
             .collect()
     }
 
-    fn apply(&self, entry: &Entry, outbox: &Outbox<RevocationIndex>) -> Option<EntryOutcome> {
+    fn apply(
+        &self,
+        entry: &RevocationEntry,
+        outbox: &Outbox<RevocationIndex>,
+    ) -> Option<EntryOutcome> {
         let keys = self.keys.sealing.key_set();
         let revocation = match format::read(entry, &keys) {
             Ok(revocation) => revocation,
@@ -60,8 +64,8 @@ impl Codec<ENTRY_LEN> for RevocationCodec {
         (learned == RemoteOutcome::New).then_some(EntryOutcome::Received)
     }
 
-    fn caught_up(&self) {
-        self.revocations.caught_up(self.clock.now());
+    fn initial_sync_done(&self) {
+        self.revocations.initial_sync_done(self.clock.now());
     }
 
     fn missing(&self, is_missing: &dyn Fn(&RevocationIndex) -> bool) -> Vec<RevocationIndex> {

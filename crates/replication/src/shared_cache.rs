@@ -20,9 +20,11 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::redis::Primary;
-use auth_gateway_core::introspection_cache::shared::{ENTRY_BYTES_MAX, Found, SharedCache, Stored};
+use auth_gateway_core::introspection_cache::shared::{
+    ENTRY_BYTES_MAX, LookUpFuture, SharedCache, Stored,
+};
 use auth_gateway_core::results::LookUp;
-use auth_gateway_core::revocations::Name;
+use auth_gateway_core::revocations::RevocationId;
 
 /// The deadline of a look-up. Redis takes less than a millisecond, and the IAM some 10 ms.
 const LOOK_UP_DEADLINE: Duration = Duration::from_millis(20);
@@ -34,11 +36,11 @@ const WRITE_DEADLINE: Duration = Duration::from_secs(1);
 /// 1 ms, that takes 128,000 logins and introspections a second.
 const WRITES_MAX: usize = 128;
 
-/// The entries of sessions, each under a key with the session's name.
+/// The entries of sessions, each under a key with the id of the session's revocation.
 #[derive(Clone)]
-pub(super) struct RedisCache(Arc<Inner>);
+pub(super) struct RedisCache(Arc<CacheConnection>);
 
-struct Inner {
+struct CacheConnection {
     prefix: String,
     connection: ArcSwapOption<(MultiplexedConnection, Primary)>,
     circuit: CircuitBreaker,
@@ -48,7 +50,7 @@ struct Inner {
 impl RedisCache {
     /// Without a connection. All keys begin with the prefix.
     pub(super) fn new(prefix: &str, clock: Arc<dyn Clock>) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(CacheConnection {
             prefix: prefix.to_owned(),
             connection: ArcSwapOption::empty(),
             circuit: CircuitBreaker::new(clock, report_pauses()),
@@ -68,8 +70,8 @@ impl RedisCache {
     }
 
     /// The key of a session's entry.
-    pub(super) fn key(&self, name: Name) -> String {
-        self.0.key(name)
+    pub(super) fn key(&self, id: RevocationId) -> String {
+        self.0.key(id)
     }
 }
 
@@ -92,10 +94,10 @@ fn report_pauses() -> impl Fn(Circuit) + Send + Sync {
     }
 }
 
-impl Inner {
-    fn key(&self, name: Name) -> String {
-        let name = URL_SAFE_NO_PAD.encode(name.as_bytes());
-        format!("{}:session:{name}", self.prefix)
+impl CacheConnection {
+    fn key(&self, id: RevocationId) -> String {
+        let id = URL_SAFE_NO_PAD.encode(id.as_bytes());
+        format!("{}:session:{id}", self.prefix)
     }
 
     fn connection(&self) -> Option<MultiplexedConnection> {
@@ -125,10 +127,10 @@ impl Inner {
     /// # Errors
     ///
     /// The result of the look-up, if there is no entry.
-    async fn look_up(&self, name: Name) -> Result<Stored, LookUp> {
+    async fn look_up(&self, id: RevocationId) -> Result<Stored, LookUp> {
         let connection = self.connection().ok_or(LookUp::Unavailable)?;
         let permit = self.circuit.admit().ok_or(LookUp::Unavailable)?;
-        let read = timeout(LOOK_UP_DEADLINE, read(connection, self.key(name))).await;
+        let read = timeout(LOOK_UP_DEADLINE, read(connection, self.key(id))).await;
         permit.settle(!matches!(read, Ok(Ok(_))), &[]);
         match read {
             Ok(Ok(stored)) if stored.entry.is_empty() => Err(LookUp::Miss),
@@ -158,11 +160,11 @@ async fn read(mut connection: MultiplexedConnection, key: String) -> RedisResult
 }
 
 impl SharedCache for RedisCache {
-    fn get(&self, name: Name) -> Found {
+    fn get(&self, id: RevocationId) -> LookUpFuture {
         let inner = Arc::clone(&self.0);
         Box::pin(async move {
             let span = inner.span("PIPELINE");
-            let found = span.around(inner.look_up(name)).await;
+            let found = span.around(inner.look_up(id)).await;
             span.end(|span| match &found {
                 Ok(_) | Err(LookUp::Miss) => {}
                 Err(fault) => trace::fail(span, fault.name()),
@@ -171,7 +173,7 @@ impl SharedCache for RedisCache {
         })
     }
 
-    fn put(&self, name: Name, entry: Vec<u8>, lifetime: Duration) {
+    fn put(&self, id: RevocationId, entry: Vec<u8>, lifetime: Duration) {
         let millis = u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX);
         let Some(mut connection) = self.0.connection() else {
             return;
@@ -183,7 +185,7 @@ impl SharedCache for RedisCache {
             return;
         }
         let mut set = cmd("SET");
-        set.arg(self.key(name)).arg(entry).arg("PX").arg(millis);
+        set.arg(self.key(id)).arg(entry).arg("PX").arg(millis);
         let span = self.0.span("SET");
         tokio::spawn(async move {
             // If Redis does not store it, another replica calls the IAM.

@@ -142,7 +142,10 @@ pub(super) async fn probe(call: Call) -> HttpResponse {
 /// `POST forget`: clears the caches of the gateway.
 pub(super) async fn clear_caches(call: Call) -> Result<HttpResponse, ControlError> {
     let gateway = &call.gateway()?.gateway;
-    gateway.tables().revocations.caught_up(gateway.now());
+    gateway
+        .tables()
+        .revocations
+        .initial_sync_done(gateway.now());
     Ok(no_content())
 }
 

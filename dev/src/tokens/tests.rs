@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use auth_gateway::startup::{self, Parts};
+use auth_gateway::startup::{self, ServiceDependencies};
 use iam_adapters::clock::ManualClock;
 use josekit::jwk::Jwk;
 use josekit::jws::{ES256, JwsHeader, serialize_compact};
@@ -33,7 +33,7 @@ impl Fixture {
             .collect();
         let settings = crate::settings(None, &environment).expect("settings");
         let clock = Arc::new(ManualClock::at(Duration::from_secs(NOW)));
-        let parts = Parts::prepare(&settings, clock.clone()).expect("parts");
+        let parts = ServiceDependencies::prepare(&settings, clock.clone()).expect("parts");
         let mock = crate::only_mock(&settings).expect("the mock");
         let parts = with_signing_key(mock, parts).expect("a key");
         let gateway = startup::connect(&settings, &parts).gateway;

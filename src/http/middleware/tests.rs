@@ -10,14 +10,15 @@ use tracing_subscriber::layer::{self, SubscriberExt as _};
 
 use super::*;
 use crate::health::Lifecycle;
-use crate::startup::{self, Parts};
+use crate::startup::{self, ServiceDependencies};
 use crate::{config, http};
 
 fn app_state(lifecycle: &Lifecycle) -> Data<AppState> {
     let settings =
         config::load(None, &BTreeMap::new(), &config::sample::registry()).expect("settings");
-    let parts = Parts::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
-    let parts = Parts {
+    let parts =
+        ServiceDependencies::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
+    let parts = ServiceDependencies {
         lifecycle: lifecycle.clone(),
         ..parts
     };

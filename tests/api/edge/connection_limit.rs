@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth_gateway::startup::Parts;
+use auth_gateway::startup::ServiceDependencies;
 use iam_adapters::clock::SystemClock;
 use test_support::endpoints::{LOGIN, TOKEN};
 use test_support::gateway::{TestGateway, scripted_keycloak_settings, settings};
@@ -93,7 +93,8 @@ fn connection_beyond_the_limit_is_refused_with_a_complete_503_response() {
 #[test]
 fn worker_that_is_behind_refuses_expensive_requests_and_keeps_the_connection() {
     let settings = settings(&[]);
-    let mut parts = Parts::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
+    let mut parts =
+        ServiceDependencies::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
     parts.timeouts.queue_delay = Duration::ZERO;
     let gateway = TestGateway::with_namespaces(settings, parts);
     let mut connection = connect(&gateway);

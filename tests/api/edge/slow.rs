@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use auth_gateway::config::Settings;
-use auth_gateway::startup::Parts;
+use auth_gateway::startup::ServiceDependencies;
 use auth_gateway_server::ConnectionTimeouts;
 use iam_adapters::clock::SystemClock;
 use test_support::endpoints::LOGIN;
@@ -45,9 +45,12 @@ pub(super) fn with_timeouts_after<S: Into<String>>(
     (gateway, connections.into_iter())
 }
 
-fn settings_and_parts(change: impl FnOnce(&mut ConnectionTimeouts)) -> (Settings, Parts) {
+fn settings_and_parts(
+    change: impl FnOnce(&mut ConnectionTimeouts),
+) -> (Settings, ServiceDependencies) {
     let settings = settings(&[]);
-    let mut parts = Parts::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
+    let mut parts =
+        ServiceDependencies::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
     parts.timeouts = ConnectionTimeouts {
         head: FOR_EVER,
         body: FOR_EVER,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth_gateway::startup::{Parts, connect};
+use auth_gateway::startup::{ServiceDependencies, connect};
 use auth_gateway_core::Gateway;
 use auth_gateway_core::error::GatewayError;
 use auth_gateway_core::request::RequestContext;
@@ -105,7 +105,7 @@ impl Replica {
         let iam = Arc::new(RecordingIam::new(mock, Arc::clone(&clock)));
         let settings = settings(overrides);
         let prepared = prepare(&settings, Arc::<ManualClock>::clone(&clock));
-        let parts = Parts {
+        let parts = ServiceDependencies {
             iams: vec![Replaceable::shared(wrapped(&iam))],
             replicas,
             ..prepared

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use auth_gateway_core::Gateway;
-use auth_gateway_core::introspection_cache::shared::{Found, SharedCache, Stored};
+use auth_gateway_core::introspection_cache::shared::{LookUpFuture, SharedCache, Stored};
 use auth_gateway_core::results::LookUp;
 use auth_gateway_core::revocations::{Delivered, RevocationPublisher};
-use auth_gateway_core::revocations::{Name, Revocation};
+use auth_gateway_core::revocations::{Revocation, RevocationId};
 use auth_gateway_core::shared_tables::Replicas;
 
 use iam_adapters::Clock as _;
@@ -26,7 +26,7 @@ pub(super) struct ReplicationStream {
     /// What the replicas have not sent yet.
     unsent: Mutex<[Vec<Revocation>; REPLICAS]>,
     /// Cached data, with its expiry by the clock of Redis.
-    cached: Mutex<HashMap<Name, (Vec<u8>, Duration)>>,
+    cached: Mutex<HashMap<RevocationId, (Vec<u8>, Duration)>>,
     clock: Arc<ManualClock>,
 }
 
@@ -88,7 +88,7 @@ impl ReplicationStream {
         for revocation in &*self.stored() {
             revocations.apply_remote(revocation, gateway.now());
         }
-        revocations.caught_up(gateway.now());
+        revocations.initial_sync_done(gateway.now());
     }
 
     /// Delivers the pending revocations of a connected replica to all others.
@@ -141,10 +141,10 @@ impl RevocationPublisher for Sender {
 }
 
 impl SharedCache for Sender {
-    fn get(&self, name: Name) -> Found {
+    fn get(&self, id: RevocationId) -> LookUpFuture {
         let now = self.stream.clock.now().monotonic;
         let cached = self.stream.cached.lock().expect("the cached data");
-        let found = cached.get(&name).and_then(|(entry, expires_at)| {
+        let found = cached.get(&id).and_then(|(entry, expires_at)| {
             let remaining = expires_at.checked_sub(now)?;
             let entry = entry.clone();
             (!remaining.is_zero()).then_some(Stored { entry, remaining })
@@ -156,11 +156,11 @@ impl SharedCache for Sender {
         })))
     }
 
-    fn put(&self, name: Name, entry: Vec<u8>, lifetime: Duration) {
+    fn put(&self, id: RevocationId, entry: Vec<u8>, lifetime: Duration) {
         if self.stream.is_connected(self.number) {
             let expires_at = self.stream.clock.now().monotonic + lifetime;
             let mut cached = self.stream.cached.lock().expect("the cached data");
-            cached.insert(name, (entry, expires_at));
+            cached.insert(id, (entry, expires_at));
         }
     }
 }

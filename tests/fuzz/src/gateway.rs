@@ -9,7 +9,7 @@ use std::thread;
 
 use actix_rt::System;
 use async_trait::async_trait;
-use auth_gateway::startup::{Application, Parts};
+use auth_gateway::startup::{Application, ServiceDependencies};
 use iam_adapters::clock::ManualClock;
 use iam_adapters::{
     Authenticated, ClientAddress, ClientContext, Credentials, IamAdapter, IamError, Replaceable,
@@ -114,12 +114,12 @@ impl Gateway {
             System::new().block_on(async move {
                 let settings = auth_gateway_dev::settings(None, &settings).expect("settings");
                 let clock = Arc::new(ManualClock::at(NOW.unix));
-                let parts = Parts::prepare(&settings, clock).expect("parts");
+                let parts = ServiceDependencies::prepare(&settings, clock).expect("parts");
                 let recording = Arc::new(RecordingIam {
                     iam: parts.iams.first().expect("an IAM").get(),
                     seen: recorded,
                 });
-                let parts = Parts {
+                let parts = ServiceDependencies {
                     iams: vec![Replaceable::shared(wrapped(&recording))],
                     ..parts
                 };

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use actix_web::rt::System;
 use auth_gateway::config::Settings;
-use auth_gateway::startup::{Addresses, Application, Parts};
+use auth_gateway::startup::{Addresses, Application, ServiceDependencies};
 use auth_gateway_server::ConnectionTimeouts;
 use iam_adapters::clock::{ManualClock, SystemClock};
 use iam_adapters::{Clock, IamAdapter, Replaceable};
@@ -61,7 +61,7 @@ impl TestGateway {
         let prepared = prepare(&settings, clock);
         Self::from_parts(
             settings,
-            Parts {
+            ServiceDependencies {
                 iams: vec![Replaceable::shared(iam)],
                 ..prepared
             },
@@ -69,12 +69,12 @@ impl TestGateway {
     }
 
     /// From prepared parts, with the namespaces of the mock if the settings choose it.
-    pub fn with_namespaces(settings: Settings, parts: Parts) -> Self {
+    pub fn with_namespaces(settings: Settings, parts: ServiceDependencies) -> Self {
         Self::build(settings, parts, auth_gateway_dev::build)
     }
 
     /// From prepared parts: one gateway in front of the adapter in `parts`.
-    pub fn from_parts(settings: Settings, parts: Parts) -> Self {
+    pub fn from_parts(settings: Settings, parts: ServiceDependencies) -> Self {
         Self::build(settings, parts, Application::build)
     }
 
@@ -82,8 +82,10 @@ impl TestGateway {
     /// connections once it has returned.
     pub fn build(
         settings: Settings,
-        parts: Parts,
-        build: impl FnOnce(&Settings, Parts) -> anyhow::Result<Application> + Send + 'static,
+        parts: ServiceDependencies,
+        build: impl FnOnce(&Settings, ServiceDependencies) -> anyhow::Result<Application>
+        + Send
+        + 'static,
     ) -> Self {
         let (bound, addresses) = mpsc::channel();
         let (stop, stopped) = oneshot::channel();
@@ -149,8 +151,8 @@ pub fn manual_clock() -> Arc<ManualClock> {
 }
 
 /// The parts of a gateway. Its deadlines for clients do not expire on a busy machine.
-pub fn prepare(settings: &Settings, clock: Arc<dyn Clock>) -> Parts {
-    let mut parts = Parts::prepare(settings, clock).expect("usable settings");
+pub fn prepare(settings: &Settings, clock: Arc<dyn Clock>) -> ServiceDependencies {
+    let mut parts = ServiceDependencies::prepare(settings, clock).expect("usable settings");
     let minute = Duration::from_secs(60);
     parts.timeouts = ConnectionTimeouts {
         head: minute,

@@ -22,7 +22,7 @@ use super::super::Random;
 use super::super::event::Subscribers;
 use super::super::gateway_keys::Keys;
 use super::super::keys::{DerivationKey, DerivedFrom, Key as _, SigningKey};
-use super::super::revocations::Name;
+use super::super::revocations::RevocationId;
 use super::Fingerprint;
 use crate::results::LookUp;
 
@@ -53,15 +53,15 @@ pub struct Stored {
 }
 
 /// The result of [`SharedCache::get`]; an error if there is no entry, or if the store cannot be used.
-pub type Found = Pin<Box<dyn Future<Output = Result<Stored, LookUp>> + Send>>;
+pub type LookUpFuture = Pin<Box<dyn Future<Output = Result<Stored, LookUp>> + Send>>;
 
 /// A store that all replicas use. Returns within its deadline.
 pub trait SharedCache: fmt::Debug + Send + Sync {
     /// Looks up an entry.
-    fn get(&self, name: Name) -> Found;
+    fn get(&self, id: RevocationId) -> LookUpFuture;
 
     /// Stores an entry for `lifetime`, or drops it. Nothing waits for it.
-    fn put(&self, name: Name, entry: Vec<u8>, lifetime: Duration);
+    fn put(&self, id: RevocationId, entry: Vec<u8>, lifetime: Duration);
 }
 
 /// Derived from a signing key; seals and opens entries.
@@ -231,7 +231,7 @@ impl SealedSharedCache {
     pub(super) fn put(
         &self,
         of: &Fingerprint,
-        name: Name,
+        id: RevocationId,
         requested_at: Moment,
         lifetime: Duration,
         user: &UserData,
@@ -246,7 +246,7 @@ impl SealedSharedCache {
         let key_set = self.keys.signing.key_set();
         let key = key_set.current(now);
         if let Some(entry) = seal(CacheSealingKey::of(key), key.kid(), salt, of, content) {
-            self.cache.put(name, entry, remaining);
+            self.cache.put(id, entry, remaining);
         }
     }
 
@@ -258,10 +258,10 @@ impl SealedSharedCache {
     pub(super) async fn get(
         &self,
         of: &Fingerprint,
-        name: Name,
+        id: RevocationId,
     ) -> Result<(Moment, UserData), LookUp> {
         let asked_at = self.clock.now();
-        let stored = self.cache.get(name).await?;
+        let stored = self.cache.get(id).await?;
         let now = self.clock.now();
         let remaining = stored.remaining.saturating_sub(now.since(asked_at));
         let statement = self.open(of, &stored.entry)?;

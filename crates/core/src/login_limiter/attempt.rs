@@ -4,14 +4,14 @@ use std::future::Future;
 
 use iam_adapters::{ClientAddress, Credentials, IamError, Refusal};
 
-use super::counts::{Counts, Quota, Row, Settlement};
+use super::counts::{Counts, Quota, Settlement, StreakChange};
 use super::{LoginChange, LoginRateLimiter, Rate, SESSIONS, too_many};
 use crate::error::{GatewayError, Limit};
 use crate::event::Event;
 use crate::identifiers::Identifier;
 
 #[derive(Debug, Clone, Copy)]
-enum Outcome {
+enum AttemptOutcome {
     Success,
     Refused,
     /// A fault that the IAM may have for this account alone: it counts against the address.
@@ -24,33 +24,33 @@ enum Outcome {
 
 /// What an attempt is counted as.
 #[derive(Debug, Clone, Copy)]
-enum CountedAs {
+enum CounterKind {
     FailuresOfAddress,
     Failures,
     FailuresInARow,
     Sessions,
 }
 
-impl CountedAs {
+impl CounterKind {
     /// How the attempt is counted in the end. If the response is unknown, the worst is assumed.
-    const fn settlement(self, outcome: Outcome) -> Settlement {
+    const fn settlement(self, outcome: AttemptOutcome) -> Settlement {
         match (self, outcome) {
-            (_, Outcome::NotCounted)
-            | (Self::FailuresOfAddress | Self::Failures, Outcome::Success)
-            | (Self::Failures | Self::FailuresInARow | Self::Sessions, Outcome::Failed)
-            | (Self::Sessions, Outcome::Refused) => Settlement::Release,
-            (_, Outcome::Abandoned)
-            | (Self::Sessions, Outcome::Success)
-            | (Self::FailuresOfAddress, Outcome::Refused | Outcome::Failed)
-            | (Self::Failures | Self::FailuresInARow, Outcome::Refused) => Settlement::Count,
-            (Self::FailuresInARow, Outcome::Success) => Settlement::Reset,
+            (_, AttemptOutcome::NotCounted)
+            | (Self::FailuresOfAddress | Self::Failures, AttemptOutcome::Success)
+            | (Self::Failures | Self::FailuresInARow | Self::Sessions, AttemptOutcome::Failed)
+            | (Self::Sessions, AttemptOutcome::Refused) => Settlement::Release,
+            (_, AttemptOutcome::Abandoned)
+            | (Self::Sessions, AttemptOutcome::Success)
+            | (Self::FailuresOfAddress, AttemptOutcome::Refused | AttemptOutcome::Failed)
+            | (Self::Failures | Self::FailuresInARow, AttemptOutcome::Refused) => Settlement::Count,
+            (Self::FailuresInARow, AttemptOutcome::Success) => Settlement::Reset,
         }
     }
 }
 
 /// The count of an attempt in one of the tables.
 struct Reservation<'a> {
-    of: CountedAs,
+    of: CounterKind,
     counts: &'a Counts,
     key: u64,
     quota: Quota,
@@ -68,14 +68,14 @@ struct Attempt<'a> {
     /// The hashes of the client's network and of the one around it; 0: none.
     networks: [u64; 2],
     is_guess: bool,
-    outcome: Outcome,
+    outcome: AttemptOutcome,
 }
 
 impl LoginRateLimiter {
     /// Calls the IAM, which has this rate, if the limits allow an attempt, and counts the result. An empty
     /// password is refused and counted without a call to the IAM. It is not a guess, so it does not count
     /// as a failure in a row; nor does an attempt that does not reach an IAM. Otherwise such attempts, which
-    /// no rate of an IAM bounds, could fill the table of rows. A fault that may be of this account counts
+    /// no rate of an IAM bounds, could fill the table of streaks. A fault that may be of this account counts
     /// against the address. If the caller does not wait for the response, the attempt counts as a failure
     /// and as a session: the IAM may have received it.
     ///
@@ -101,15 +101,15 @@ impl LoginRateLimiter {
             call.await
         };
         attempt.outcome = match &result {
-            Ok(_) => Outcome::Success,
-            Err(IamError::Refused(_) | IamError::PossibleRefusal(_)) => Outcome::Refused,
+            Ok(_) => AttemptOutcome::Success,
+            Err(IamError::Refused(_) | IamError::PossibleRefusal(_)) => AttemptOutcome::Refused,
             Err(
                 IamError::TimedOut(_)
                 | IamError::Failed(_)
                 | IamError::Unreadable(_)
                 | IamError::UnreadableSession(_),
-            ) if self.counts_fault(account, address) => Outcome::Failed,
-            Err(_) => Outcome::NotCounted,
+            ) if self.counts_fault(account, address) => AttemptOutcome::Failed,
+            Err(_) => AttemptOutcome::NotCounted,
         };
         Ok(result?)
     }
@@ -135,14 +135,14 @@ impl LoginRateLimiter {
             networks: [0; 2],
             is_guess,
             // An attempt that a limit refuses is not counted.
-            outcome: Outcome::NotCounted,
+            outcome: AttemptOutcome::NotCounted,
         };
         let networks = self.networks(address);
-        let mut of_account = CountedAs::Failures;
+        let mut of_account = CounterKind::Failures;
         for ((network, quota), place) in networks.zip(0..) {
             let key = self.network(network);
             let reservation = attempt.reserve(
-                CountedAs::FailuresOfAddress,
+                CounterKind::FailuresOfAddress,
                 &self.addresses,
                 key,
                 quota,
@@ -154,7 +154,7 @@ impl LoginRateLimiter {
                     return Err(too_many(Limit::Address, wait));
                 }
                 // The limit of the pair replaces that of the address, also for faults.
-                _ => of_account = CountedAs::FailuresOfAddress,
+                _ => of_account = CounterKind::FailuresOfAddress,
             }
         }
         let of = attempt.of;
@@ -165,13 +165,13 @@ impl LoginRateLimiter {
         if attempt.is_guess {
             if let Some(quota) = self.slow {
                 let reservation =
-                    attempt.reserve(CountedAs::FailuresInARow, &self.rows, of, quota, now);
+                    attempt.reserve(CounterKind::FailuresInARow, &self.streaks, of, quota, now);
                 reservation.map_err(|wait| too_many(Limit::AccountSlow, wait))?;
             }
             if let Some(quota) = self.sessions {
                 let key = self.index(SESSIONS, &[&account.index().to_be_bytes()]);
                 let reservation =
-                    attempt.reserve(CountedAs::Sessions, &self.accounts, key, quota, now);
+                    attempt.reserve(CounterKind::Sessions, &self.accounts, key, quota, now);
                 reservation.map_err(|wait| too_many(Limit::AccountSessions, wait))?;
             }
             if let Some(rate) = rate {
@@ -179,7 +179,7 @@ impl LoginRateLimiter {
                 taken.map_err(|wait| too_many(Limit::Replica, wait))?;
             }
         }
-        attempt.outcome = Outcome::Abandoned;
+        attempt.outcome = AttemptOutcome::Abandoned;
         Ok(attempt)
     }
 }
@@ -187,7 +187,7 @@ impl LoginRateLimiter {
 impl<'a> Attempt<'a> {
     fn reserve(
         &mut self,
-        of: CountedAs,
+        of: CounterKind,
         counts: &'a Counts,
         key: u64,
         quota: Quota,
@@ -211,13 +211,13 @@ impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         let (login_limiter, of) = (self.login_limiter, self.of);
         let now = login_limiter.now();
-        let mut ends_row = false;
+        let mut ends_streak = false;
         for reservation in self.reservations.drain(..) {
             let Reservation { key, quota, .. } = reservation;
             let settlement = reservation.of.settlement(self.outcome);
-            let row = reservation.counts.settle(key, quota, now, settlement);
-            ends_row |= row == Row::Ended;
-            if row == Row::ReachedBound {
+            let change = reservation.counts.settle(key, quota, now, settlement);
+            ends_streak |= change == StreakChange::Ended;
+            if change == StreakChange::ReachedBound {
                 login_limiter.subscribers.emit(&Event::SlowRate {
                     email: self.email,
                     is_known_network: self.is_known_network,
@@ -225,23 +225,25 @@ impl Drop for Attempt<'_> {
             }
         }
         match self.outcome {
-            Outcome::Success => {
-                if ends_row {
+            AttemptOutcome::Success => {
+                if ends_streak {
                     login_limiter.publish(LoginChange::Succeeded { of });
                 }
                 if let Some(pair) = self.pair
                     && login_limiter.known_networks.insert(pair, now)
                 {
-                    login_limiter.publish(LoginChange::Known { pair });
+                    login_limiter.publish(LoginChange::KnownNetwork { pair });
                 }
             }
-            Outcome::Refused | Outcome::Abandoned => login_limiter.publish(LoginChange::Failed {
-                of,
-                networks: self.networks,
-                in_a_row: self.is_guess,
-            }),
+            AttemptOutcome::Refused | AttemptOutcome::Abandoned => {
+                login_limiter.publish(LoginChange::Failed {
+                    of,
+                    networks: self.networks,
+                    in_a_row: self.is_guess,
+                });
+            }
             // Each replica counts faults for itself, like its circuit breakers.
-            Outcome::Failed | Outcome::NotCounted => {}
+            AttemptOutcome::Failed | AttemptOutcome::NotCounted => {}
         }
     }
 }

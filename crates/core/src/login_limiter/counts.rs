@@ -15,7 +15,7 @@ pub(super) struct Quota {
     most: u32,
     /// The time in which one expires, or the first delay at the bound.
     each: u64,
-    /// The time in which `most` expire, or the longest lifetime of a row.
+    /// The time in which `most` expire, or the longest lifetime of a streak.
     whole: u64,
     order: Order,
 }
@@ -58,17 +58,17 @@ impl Quota {
         })
     }
 
-    /// How long a row of this length is kept after its last event. In proportion to the length, so that
+    /// How long a streak of this length is kept after its last event. In proportion to the length, so that
     /// no pauses allow more than twice the bound in [`ROW_LIFETIME_MAX`].
-    fn lifetime(&self, row: u32) -> u64 {
+    fn lifetime(&self, streak: u32) -> u64 {
         let each = self.whole / u64::from(self.most).saturating_mul(2).max(1);
-        each.saturating_mul(row.into()).min(self.whole)
+        each.saturating_mul(streak.into()).min(self.whole)
     }
 
-    /// The time until the next attempt after a row of this length: it doubles with each event beyond
+    /// The time until the next attempt after a streak of this length: it doubles with each event beyond
     /// the bound.
-    fn delay(&self, row: u32) -> u64 {
-        let Some(beyond) = row.checked_sub(self.most) else {
+    fn delay(&self, streak: u32) -> u64 {
+        let Some(beyond) = streak.checked_sub(self.most) else {
             return 0;
         };
         let factor = 1u64.checked_shl(beyond).unwrap_or(u64::MAX);
@@ -81,7 +81,7 @@ impl Quota {
 /// defaults, a hundred failures in a row take a week. NIST SP 800-63B-4 section 3.2.2 allows as many.
 const DELAY_MAX: Duration = Duration::from_secs(4 * 3600);
 
-/// How long a row is kept at most.
+/// How long a streak is kept at most.
 const ROW_LIFETIME_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// How an attempt is counted when it ends.
@@ -91,7 +91,7 @@ pub(super) enum Settlement {
     Count,
     /// It does not count.
     Release,
-    /// It does not count, and ends a row of those that did.
+    /// It does not count, and ends a streak of those that did.
     Reset,
 }
 
@@ -103,7 +103,7 @@ struct Count {
     /// Attempts in progress.
     pending: u32,
     /// The number of events in a row, with [`Order::AllAtOnce`].
-    row: u32,
+    streak: u32,
 }
 
 impl Count {
@@ -117,26 +117,30 @@ impl Count {
     }
 
     fn room_in_a_row(self, quota: Quota, now: u64) -> Result<(), u64> {
-        let row = self.row(now);
-        if row.saturating_add(self.pending) < quota.most {
+        let streak = self.streak(now);
+        if streak.saturating_add(self.pending) < quota.most {
             return Ok(());
         }
         let opens_at = self.opens_at(quota);
-        if row >= quota.most && now < opens_at {
+        if streak >= quota.most && now < opens_at {
             return Err(opens_at - now);
         }
         // Attempts in progress end soon.
         if self.pending == 0 { Ok(()) } else { Err(1) }
     }
 
-    fn row(self, now: u64) -> u32 {
-        if self.expires_at > now { self.row } else { 0 }
+    fn streak(self, now: u64) -> u32 {
+        if self.expires_at > now {
+            self.streak
+        } else {
+            0
+        }
     }
 
-    /// When the row allows the next attempt.
+    /// When the streak allows the next attempt.
     fn opens_at(self, quota: Quota) -> u64 {
-        let last = self.expires_at.saturating_sub(quota.lifetime(self.row));
-        last.saturating_add(quota.delay(self.row))
+        let last = self.expires_at.saturating_sub(quota.lifetime(self.streak));
+        last.saturating_add(quota.delay(self.streak))
     }
 
     fn room_beside_others(self, quota: Quota, now: u64) -> Result<(), u64> {
@@ -150,43 +154,43 @@ impl Count {
         Err(with_another.saturating_sub(quota.whole).max(1))
     }
 
-    /// Counts one. Returns the change of a row.
-    fn count(&mut self, quota: Quota, at: u64) -> Row {
+    /// Counts one. Returns the change of a streak.
+    fn count(&mut self, quota: Quota, at: u64) -> StreakChange {
         match quota.order {
             Order::OneByOne => {
                 self.expires_at = self.expires_at.max(at).saturating_add(quota.each);
-                Row::Unchanged
+                StreakChange::Unchanged
             }
             Order::AllAtOnce => {
-                let row = self.row(at);
+                let streak = self.streak(at);
                 // From the bound on each takes its delay, also those that several replicas allowed at
                 // the same time.
-                let from = if row == 0 {
+                let from = if streak == 0 {
                     at
                 } else {
                     at.max(self.opens_at(quota))
                 };
-                self.row = row.saturating_add(1);
-                self.expires_at = from.saturating_add(quota.lifetime(self.row));
-                if self.row == quota.most {
-                    Row::ReachedBound
+                self.streak = streak.saturating_add(1);
+                self.expires_at = from.saturating_add(quota.lifetime(self.streak));
+                if self.streak == quota.most {
+                    StreakChange::ReachedBound
                 } else {
-                    Row::Unchanged
+                    StreakChange::Unchanged
                 }
             }
         }
     }
 
-    /// Returns the change of a row.
-    const fn clear(&mut self) -> Row {
-        let row = if self.row > 0 {
-            Row::Ended
+    /// Returns the change of a streak.
+    const fn clear(&mut self) -> StreakChange {
+        let streak = if self.streak > 0 {
+            StreakChange::Ended
         } else {
-            Row::Unchanged
+            StreakChange::Unchanged
         };
         self.expires_at = 0;
-        self.row = 0;
-        row
+        self.streak = 0;
+        streak
     }
 
     const fn has_expired(self, now: u64) -> bool {
@@ -194,9 +198,9 @@ impl Count {
     }
 }
 
-/// What happened to a row of failures.
+/// What happened to a streak of failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Row {
+pub(super) enum StreakChange {
     /// Nothing, or it grew.
     Unchanged,
     /// The slow rate begins.
@@ -301,19 +305,25 @@ impl Counts {
         let Some(count) = shard.count(key, now) else {
             return Tracking::Untracked;
         };
-        // It stays also if it has expired, because later events may follow and lengthen the row.
+        // It stays also if it has expired, because later events may follow and lengthen the streak.
         count.count(quota, at);
         Tracking::Tracked
     }
 
-    /// Ends a tracked attempt. Returns the change of a row.
-    pub(super) fn settle(&self, key: u64, quota: Quota, now: u64, settlement: Settlement) -> Row {
+    /// Ends a tracked attempt. Returns the change of a streak.
+    pub(super) fn settle(
+        &self,
+        key: u64,
+        quota: Quota,
+        now: u64,
+        settlement: Settlement,
+    ) -> StreakChange {
         self.change(key, now, |count| {
             count.pending = count.pending.saturating_sub(1);
             match settlement {
                 Settlement::Count => count.count(quota, now),
                 Settlement::Reset if quota.order == Order::AllAtOnce => count.clear(),
-                Settlement::Reset | Settlement::Release => Row::Unchanged,
+                Settlement::Reset | Settlement::Release => StreakChange::Unchanged,
             }
         })
     }
@@ -323,12 +333,17 @@ impl Counts {
         self.change(key, now, Count::clear);
     }
 
-    fn change(&self, key: u64, now: u64, change: impl FnOnce(&mut Count) -> Row) -> Row {
+    fn change(
+        &self,
+        key: u64,
+        now: u64,
+        change: impl FnOnce(&mut Count) -> StreakChange,
+    ) -> StreakChange {
         let Some(mut shard) = self.shard(key) else {
-            return Row::Unchanged;
+            return StreakChange::Unchanged;
         };
         let Entry::Occupied(mut entry) = shard.counts.entry(key) else {
-            return Row::Unchanged;
+            return StreakChange::Unchanged;
         };
         let changed = change(entry.get_mut());
         if entry.get().has_expired(now) {

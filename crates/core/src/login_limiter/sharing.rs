@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::counts::{Counts, Quota};
 use super::known_networks::RETENTION;
 use super::{LoginRateLimiter, nanoseconds};
-use crate::entry_key::EntryKey;
 use crate::event::{EntryOutcome, Event, Replicated};
 use crate::keys::CLOCK_SKEW;
+use crate::stream_mac_key::StreamMacKey;
 
 /// Publishes login events to the other replicas.
 pub trait LoginPublisher: fmt::Debug + Send + Sync {
@@ -46,7 +46,7 @@ pub enum LoginChange {
         of: u64,
     },
     /// A success, from a network that is known from now on.
-    Known {
+    KnownNetwork {
         /// The account and the network.
         pair: u64,
     },
@@ -64,7 +64,7 @@ impl LoginChange {
     #[must_use]
     pub const fn log(&self) -> Replicated {
         match self {
-            Self::Known { .. } => Replicated::KnownNetworks,
+            Self::KnownNetwork { .. } => Replicated::KnownNetworks,
             _ => Replicated::Logins,
         }
     }
@@ -73,7 +73,7 @@ impl LoginChange {
 impl LoginRateLimiter {
     /// The key that authenticates shared events.
     #[must_use]
-    pub fn entry_key(&self) -> &EntryKey {
+    pub fn stream_mac_key(&self) -> &StreamMacKey {
         self.key.entries()
     }
 
@@ -97,10 +97,10 @@ impl LoginRateLimiter {
                 self.add(&self.addresses, own, self.address, at);
                 self.add(&self.addresses, site, self.site, at);
                 self.add(&self.accounts, of, self.account, at);
-                self.add(&self.rows, of, self.slow.filter(|_| in_a_row), at);
+                self.add(&self.streaks, of, self.slow.filter(|_| in_a_row), at);
             }
-            LoginChange::Succeeded { of } => self.rows.clear(of, now),
-            LoginChange::Known { pair } => {
+            LoginChange::Succeeded { of } => self.streaks.clear(of, now),
+            LoginChange::KnownNetwork { pair } => {
                 self.known_networks.insert(pair, at);
             }
             LoginChange::Reset { account, pair } => self.reset(account, pair),
@@ -119,7 +119,7 @@ impl LoginRateLimiter {
     pub(super) fn reset(&self, account: u64, pair: u64) {
         for key in [account, pair] {
             self.accounts.clear(key, self.now());
-            self.rows.clear(key, self.now());
+            self.streaks.clear(key, self.now());
         }
     }
 
@@ -130,7 +130,7 @@ impl LoginRateLimiter {
         };
         let now = self.clock.now().unix;
         let lifetime = match change {
-            LoginChange::Known { .. } => RETENTION,
+            LoginChange::KnownNetwork { .. } => RETENTION,
             _ => self.retention(),
         };
         let has_dropped = replicas.publish(LoginEvent {

@@ -7,7 +7,7 @@ use iam_adapters::Moment;
 use super::super::error::InvalidSession;
 use super::super::keys::CLOCK_SKEW;
 use super::super::timeline::DIFFERENCE_MAX;
-use super::{Name, RevocationIndex};
+use super::{RevocationId, RevocationIndex};
 
 /// Why sessions were revoked. Ordered: a later variant replaces an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +33,7 @@ impl From<Cause> for InvalidSession {
 
 /// Which sessions a revocation ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum RevocationKind {
     /// One gateway session.
     Session,
     /// Every gateway session that belongs to one IAM session.
@@ -44,7 +44,7 @@ pub enum Kind {
     Iam,
 }
 
-impl Kind {
+impl RevocationKind {
     /// Every kind.
     pub const ALL: [Self; 4] = [
         Self::Session,
@@ -86,9 +86,9 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Revocation {
     /// Which sessions.
-    pub kind: Kind,
-    /// Its name.
-    pub name: Name,
+    pub kind: RevocationKind,
+    /// Its id.
+    pub id: RevocationId,
     /// Why.
     pub cause: Cause,
     /// Only sessions whose login began then or before are revoked, in milliseconds since 1970 on the
@@ -102,15 +102,15 @@ impl Revocation {
     /// Where the table has it.
     #[must_use]
     pub const fn index(&self) -> RevocationIndex {
-        (self.kind, self.name)
+        (self.kind, self.id)
     }
 
     /// Revokes one gateway session, which expires at `expires_at`.
     #[must_use]
-    pub fn of_session(name: Name, cause: Cause, expires_at: u64) -> Self {
+    pub fn of_session(id: RevocationId, cause: Cause, expires_at: u64) -> Self {
         Self {
-            kind: Kind::Session,
-            name,
+            kind: RevocationKind::Session,
+            id,
             cause,
             begun_until: u64::MAX,
             forget_at: expires_at.saturating_add(CLOCK_SKEW.as_secs()),
@@ -119,20 +119,20 @@ impl Revocation {
 
     /// Revokes one gateway session of which only the id is known, as an operator requested.
     #[must_use]
-    pub fn of_session_id(name: Name, now: Moment, max_lifetime: Duration) -> Self {
+    pub fn of_session_id(id: RevocationId, now: Moment, max_lifetime: Duration) -> Self {
         Self {
             forget_at: last_expiry(now, max_lifetime),
-            ..Self::of_session(name, Cause::LoggedOut, 0)
+            ..Self::of_session(id, Cause::LoggedOut, 0)
         }
     }
 
     /// Revokes the gateway sessions of an IAM session, as the IAM reported. No gateway session is
     /// valid for longer than `max_lifetime`.
     #[must_use]
-    pub fn of_upstream_session(name: Name, now: Moment, max_lifetime: Duration) -> Self {
+    pub fn of_upstream_session(id: RevocationId, now: Moment, max_lifetime: Duration) -> Self {
         Self {
-            kind: Kind::UpstreamSession,
-            name,
+            kind: RevocationKind::UpstreamSession,
+            id,
             cause: Cause::Upstream,
             begun_until: u64::MAX,
             forget_at: last_expiry(now, max_lifetime),
@@ -142,10 +142,15 @@ impl Revocation {
     /// Revokes all sessions of a subject whose login began at `begun_until` or before, as the IAM
     /// reported or an operator requested.
     #[must_use]
-    pub fn of_subject(name: Name, begun_until: u64, now: Moment, max_lifetime: Duration) -> Self {
+    pub fn of_subject(
+        id: RevocationId,
+        begun_until: u64,
+        now: Moment,
+        max_lifetime: Duration,
+    ) -> Self {
         Self {
-            kind: Kind::Subject,
-            name,
+            kind: RevocationKind::Subject,
+            id,
             cause: Cause::Inactive,
             begun_until,
             forget_at: last_expiry(now, max_lifetime),
@@ -155,10 +160,10 @@ impl Revocation {
     /// Revokes all sessions of an IAM whose login began at `begun_until` or before, as an operator
     /// requested.
     #[must_use]
-    pub fn of_iam(name: Name, begun_until: u64, now: Moment, max_lifetime: Duration) -> Self {
+    pub fn of_iam(id: RevocationId, begun_until: u64, now: Moment, max_lifetime: Duration) -> Self {
         Self {
-            kind: Kind::Iam,
-            name,
+            kind: RevocationKind::Iam,
+            id,
             cause: Cause::LoggedOut,
             begun_until,
             forget_at: last_expiry(now, max_lifetime),

@@ -52,7 +52,7 @@ fn sealed(verified_at: u64) -> SealedSession<'static> {
 
 fn cause_of(revocations: &Revocations, id: SessionId, verified_at: u64) -> Option<Cause> {
     let (key, session) = (key(), sealed(verified_at));
-    revocations.cause_of(&mut SessionNames::new(&key, id, &session))
+    revocations.cause_of(&mut SessionRevocationIds::new(&key, id, &session))
 }
 
 fn logged_out(id: SessionId, expires_at: u64) -> Revocation {
@@ -75,14 +75,14 @@ fn revocation_is_kept_and_inactive_from_the_iam_is_final() {
 #[test]
 fn end_of_an_upstream_session_ends_every_session_based_on_it() {
     let revocations = Revocations::default();
-    let name = |id| key().upstream_session("keycloak", "https://iam.test", id);
+    let revocation_id = |id| key().upstream_session("keycloak", "https://iam.test", id);
     revocations.record(
-        &Revocation::of_upstream_session(name("other"), at(0), DAY),
+        &Revocation::of_upstream_session(revocation_id("other"), at(0), DAY),
         at(0),
     );
     assert_eq!(cause_of(&revocations, id(), 0), None);
     revocations.record(
-        &Revocation::of_upstream_session(name("upstream"), at(0), DAY),
+        &Revocation::of_upstream_session(revocation_id("upstream"), at(0), DAY),
         at(0),
     );
     for session in [id(), id()] {
@@ -96,8 +96,8 @@ fn end_of_an_upstream_session_ends_every_session_based_on_it() {
 fn revocation_of_a_subject_ends_its_sessions_up_to_its_time_and_no_later_one() {
     let revocations = Revocations::default();
     let until = |moment| {
-        let name = key().subject("keycloak", "https://iam.test", "alice");
-        Revocation::of_subject(name, moment, at(500), DAY)
+        let revocation_id = key().subject("keycloak", "https://iam.test", "alice");
+        Revocation::of_subject(revocation_id, moment, at(500), DAY)
     };
     revocations.record(&until(500), at(500));
     // A late older revocation does not weaken it.
@@ -113,8 +113,8 @@ fn revocation_of_a_subject_ends_its_sessions_up_to_its_time_and_no_later_one() {
 fn revocation_of_an_iam_ends_the_sessions_of_all_its_subjects_up_to_its_time() {
     let revocations = Revocations::default();
     let until = |issuer, moment| {
-        let name = key().iam("keycloak", issuer);
-        Revocation::of_iam(name, moment, at(500), DAY)
+        let revocation_id = key().iam("keycloak", issuer);
+        Revocation::of_iam(revocation_id, moment, at(500), DAY)
     };
     revocations.record(&until("https://another.test", 500), at(500));
     assert_eq!(cause_of(&revocations, id(), 0), None);
@@ -134,8 +134,8 @@ fn revocation_of_an_iam_ends_the_sessions_of_all_its_subjects_up_to_its_time() {
         ..sealed(500)
     };
     let key = key();
-    let mut names = SessionNames::new(&key, id(), &bob);
-    assert_eq!(revocations.cause_of(&mut names), Some(Cause::LoggedOut));
+    let mut ids = SessionRevocationIds::new(&key, id(), &bob);
+    assert_eq!(revocations.cause_of(&mut ids), Some(Cause::LoggedOut));
 }
 
 #[test]
@@ -156,27 +156,27 @@ fn revocation_by_session_id_is_kept_for_the_longest_possible_session() {
 
 #[test]
 fn second_look_up_finds_revocations_of_every_kind_recorded_since_the_first() {
-    let name = key().upstream_session("keycloak", "https://iam.test", "upstream");
+    let revocation_id = key().upstream_session("keycloak", "https://iam.test", "upstream");
     let subject = key().subject("keycloak", "https://iam.test", "alice");
     let session = id();
     for revocation in [
         logged_out(session, 1_000),
-        Revocation::of_upstream_session(name, at(0), DAY),
+        Revocation::of_upstream_session(revocation_id, at(0), DAY),
         Revocation::of_subject(subject, 0, at(0), DAY),
         Revocation::of_session_id(key().session(session), at(0), DAY),
         Revocation::of_iam(key().iam("keycloak", "https://iam.test"), 0, at(0), DAY),
     ] {
         let revocations = Revocations::default();
         let (key, content) = (key(), sealed(0));
-        let mut names = SessionNames::new(&key, session, &content);
+        let mut ids = SessionRevocationIds::new(&key, session, &content);
         for _ in 0..2 {
-            assert_eq!(revocations.cause_of(&mut names), None);
+            assert_eq!(revocations.cause_of(&mut ids), None);
             revocations.record(&logged_out(id(), 1_000), at(0));
         }
-        assert_eq!(revocations.cause_of(&mut names), None);
+        assert_eq!(revocations.cause_of(&mut ids), None);
         revocations.record(&revocation, at(0));
         for _ in 0..2 {
-            assert_eq!(revocations.cause_of(&mut names), Some(revocation.cause));
+            assert_eq!(revocations.cause_of(&mut ids), Some(revocation.cause));
         }
     }
 }
@@ -185,29 +185,29 @@ fn second_look_up_finds_revocations_of_every_kind_recorded_since_the_first() {
 fn second_look_up_finds_a_revocation_extended_since_the_first() {
     let revocations = Revocations::default();
     let until = |moment| {
-        let name = key().subject("keycloak", "https://iam.test", "alice");
-        Revocation::of_subject(name, moment, at(500), DAY)
+        let revocation_id = key().subject("keycloak", "https://iam.test", "alice");
+        Revocation::of_subject(revocation_id, moment, at(500), DAY)
     };
     let (key, content) = (key(), sealed(501));
-    let mut names = SessionNames::new(&key, id(), &content);
+    let mut ids = SessionRevocationIds::new(&key, id(), &content);
     revocations.record(&until(500), at(500));
-    assert_eq!(revocations.cause_of(&mut names), None);
+    assert_eq!(revocations.cause_of(&mut ids), None);
     assert_eq!(
         revocations.apply_remote(&until(600), at(600)),
         RemoteOutcome::New
     );
-    assert_eq!(revocations.cause_of(&mut names), Some(Cause::Inactive));
+    assert_eq!(revocations.cause_of(&mut ids), Some(Cause::Inactive));
 }
 
 #[test]
 fn names_differ_by_kind_key_and_every_part() {
     let (one, other) = (key(), key_of(8));
     let session = id();
-    let mut names = HashSet::new();
+    let mut ids = HashSet::new();
     for key in [&one, &other] {
-        assert!(names.insert(key.session(session)));
+        assert!(ids.insert(key.session(session)));
         for [adapter, issuer] in [["a", "b"], ["", "ab"], ["ab", ""], ["b", "a"]] {
-            assert!(names.insert(key.iam(adapter, issuer)), "{adapter} {issuer}");
+            assert!(ids.insert(key.iam(adapter, issuer)), "{adapter} {issuer}");
         }
         for parts in [
             ["a", "b", "c"],
@@ -218,13 +218,10 @@ fn names_differ_by_kind_key_and_every_part() {
         ] {
             let [adapter, issuer, last] = parts;
             assert!(
-                names.insert(key.upstream_session(adapter, issuer, last)),
+                ids.insert(key.upstream_session(adapter, issuer, last)),
                 "{parts:?}"
             );
-            assert!(
-                names.insert(key.subject(adapter, issuer, last)),
-                "{parts:?}"
-            );
+            assert!(ids.insert(key.subject(adapter, issuer, last)), "{parts:?}");
         }
     }
     assert_eq!(key().session(session), one.session(session));
@@ -250,14 +247,16 @@ fn only_revocations_of_expired_sessions_are_removed() {
     assert_eq!(cause_of(&revocations, valid, 0), Some(Cause::LoggedOut));
     let count = revocations.count();
     assert!(count < 2 * SWEEP_MIN, "{count}");
-    let counted = revocations.of(Kind::Session).load(Ordering::Relaxed);
+    let counted = revocations
+        .of(RevocationKind::Session)
+        .load(Ordering::Relaxed);
     assert_eq!(counted, count);
 }
 
 #[test]
 fn upstream_revocation_is_kept_for_the_longest_possible_session() {
-    let name = key().upstream_session("keycloak", "https://iam.test", "upstream");
-    let revocation = Revocation::of_upstream_session(name, at(1_000), DAY);
+    let revocation_id = key().upstream_session("keycloak", "https://iam.test", "upstream");
+    let revocation = Revocation::of_upstream_session(revocation_id, at(1_000), DAY);
     // The session began now at a replica whose clock is ahead.
     let youngest = 1_000 + DIFFERENCE_MAX.as_secs() + DAY.as_secs();
     assert_eq!(revocation.forget_at, youngest + DIFFERENCE_MAX.as_secs());
@@ -266,7 +265,9 @@ fn upstream_revocation_is_kept_for_the_longest_possible_session() {
 #[test]
 fn debug_output_contains_no_name() {
     let shown = format!("{:?} {:?}", logged_out(id(), 0), key());
-    assert!(shown.contains("Name([REDACTED])") && shown.contains("RevocationKey([REDACTED])"));
+    assert!(
+        shown.contains("RevocationId([REDACTED])") && shown.contains("RevocationKey([REDACTED])")
+    );
 }
 
 #[test]
@@ -289,9 +290,9 @@ fn revocation_of_another_replica_counts_like_one_of_this_replica() {
 #[test]
 fn received_revocation_cannot_weaken_a_recorded_one() {
     let revocations = Revocations::default();
-    let (session, name) = (id(), key().subject("keycloak", "https://iam.test", "alice"));
+    let (session, revocation_id) = (id(), key().subject("keycloak", "https://iam.test", "alice"));
     let inactive = Revocation::of_session(key().session(session), Cause::Upstream, 1_000);
-    let subject = Revocation::of_subject(name, 500, at(500), DAY);
+    let subject = Revocation::of_subject(revocation_id, 500, at(500), DAY);
     for strong in [inactive, subject] {
         revocations.record(&strong, at(500));
         let weak = Revocation {
@@ -322,7 +323,7 @@ fn revocation_is_learned_until_it_has_expired_however_far_in_the_future_its_time
         Revocation::of_subject(subject, 0, now, DAY),
         Revocation::of_iam(iam, 0, now, DAY),
     ] {
-        let learn = |begun_until, forget_at| {
+        let apply = |begun_until, forget_at| {
             let received = Revocation {
                 begun_until,
                 forget_at,
@@ -330,18 +331,18 @@ fn revocation_is_learned_until_it_has_expired_however_far_in_the_future_its_time
             };
             revocations.apply_remote(&received, now)
         };
-        assert_eq!(learn(1_000, 1_000), RemoteOutcome::Expired);
-        assert_eq!(learn(1_000, 1_001), RemoteOutcome::New);
+        assert_eq!(apply(1_000, 1_000), RemoteOutcome::Expired);
+        assert_eq!(apply(1_000, 1_001), RemoteOutcome::New);
         // The clock of this replica is 300 s behind.
-        assert_eq!(learn(1_300_000, 2_000), RemoteOutcome::New);
-        assert_eq!(learn(u64::MAX, u64::MAX), RemoteOutcome::New);
+        assert_eq!(apply(1_300_000, 2_000), RemoteOutcome::New);
+        assert_eq!(apply(u64::MAX, u64::MAX), RemoteOutcome::New);
     }
 }
 
 /// The table keeps the times in fewer bytes.
 #[test]
 fn table_keeps_each_millisecond_and_what_does_not_fit_is_the_latest_time() {
-    let name = key().iam("keycloak", "https://iam.test");
+    let revocation_id = key().iam("keycloak", "https://iam.test");
     for (until, kept) in [
         (0, 0),
         (1_800_000_000_123, 1_800_000_000_123),
@@ -351,7 +352,7 @@ fn table_keeps_each_millisecond_and_what_does_not_fit_is_the_latest_time() {
         (u64::MAX, u64::MAX),
     ] {
         let revocations = Revocations::default();
-        let recorded = Revocation::of_iam(name, until, at(0), DAY);
+        let recorded = Revocation::of_iam(revocation_id, until, at(0), DAY);
         revocations.record(&recorded, at(0));
         let found = revocations.get(&recorded.index()).unwrap();
         assert_eq!(found.begun_until, kept);
@@ -391,8 +392,9 @@ fn iams_may_fill_a_half_of_the_table_with_what_they_report() {
     let lifetime = Duration::from_secs(10);
     for number in 0..SMALL.max / 2 {
         assert!(revocations.has_room_for_reports(at(0)));
-        let name = key().upstream_session("keycloak", "https://iam.test", &number.to_string());
-        let reported = Revocation::of_upstream_session(name, at(0), lifetime);
+        let revocation_id =
+            key().upstream_session("keycloak", "https://iam.test", &number.to_string());
+        let reported = Revocation::of_upstream_session(revocation_id, at(0), lifetime);
         // Also those of other replicas.
         assert_eq!(
             revocations.apply_remote(&reported, at(0)),
@@ -460,7 +462,7 @@ fn table_filled_by_one_user_still_records_the_logout_of_another() {
     let now = at(0);
     for number in 0..1_000_000_u128 {
         let filling = Revocation {
-            name: Name::from_bytes(number.to_be_bytes()),
+            id: RevocationId::from_bytes(number.to_be_bytes()),
             ..logged_out(id(), 1_000)
         };
         revocations.apply_remote(&filling, now);
@@ -487,8 +489,8 @@ fn revocation_is_sent_unless_the_others_have_it_in_this_form() {
 #[test]
 fn revocation_known_only_here_is_sent_when_it_is_shared() {
     let (revocations, session) = (Revocations::default(), id());
-    let name = key().session(session);
-    let inactive = Revocation::of_session(name, Cause::Inactive, 100);
+    let revocation_id = key().session(session);
+    let inactive = Revocation::of_session(revocation_id, Cause::Inactive, 100);
     revocations.record(&inactive, at(0));
     assert_eq!(revocations.shared(at(0), |_| true), []);
     assert!(revocations.record_published(&logged_out(session, 100), at(0)));
@@ -547,8 +549,8 @@ fn memory_of_the_table() {
         while revocations.count() < count {
             number += 1;
             let ended = Revocation {
-                name: Name::from_bytes(number.to_be_bytes()),
-                ..logged_out(SessionId::FALLBACK, 1_000)
+                id: RevocationId::from_bytes(number.to_be_bytes()),
+                ..logged_out(SessionId::DUMMY, 1_000)
             };
             revocations.record(&ended, at(0));
         }

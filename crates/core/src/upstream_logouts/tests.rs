@@ -23,7 +23,7 @@ fn logout(number: usize) -> UpstreamLogout {
         "k1",
         jiff::Timestamp::UNIX_EPOCH,
     ));
-    let name = key.upstream_session("scripted", "issuer", &number.to_string());
+    let id = key.upstream_session("scripted", "issuer", &number.to_string());
     UpstreamLogout {
         upstream: UpstreamSession {
             subject: Subject::new("alice").unwrap(),
@@ -31,7 +31,7 @@ fn logout(number: usize) -> UpstreamLogout {
             secret: format!("secret-{number}").into(),
         },
         session_id: session_id(number),
-        confirmed: Revocation::of_session(name, Cause::Upstream, START + LIFETIME),
+        confirmed: Revocation::of_session(id, Cause::Upstream, START + LIFETIME),
         expires_at: START + LIFETIME,
     }
 }
@@ -71,9 +71,9 @@ impl Fixture {
 
     /// The next call fails; the pause after it.
     fn fail(&mut self, effect: FaultEffect) -> Duration {
-        let name = self.next().unwrap().confirmed.name;
+        let id = self.next().unwrap().confirmed.id;
         let now = self.clock.now();
-        self.table.failed_again(name, effect, now, u8::MAX);
+        self.table.failed_again(id, effect, now, u8::MAX);
         self.table
             .pause
             .map_or(Duration::ZERO, |pause| pause.length)
@@ -136,10 +136,10 @@ fn success_ends_the_pause_and_the_next_failure_begins_with_the_shortest_one() {
     }
     assert!(fixture.next().is_none());
     // Also that of a session that was never in the table.
-    fixture.table.succeeded(logout(7).confirmed.name);
+    fixture.table.succeeded(logout(7).confirmed.id);
     assert_eq!(fixture.outcomes(), [0, 0, 0, 0]);
     let next = fixture.next().unwrap();
-    fixture.table.succeeded(next.confirmed.name);
+    fixture.table.succeeded(next.confirmed.id);
     assert_eq!(fixture.outcomes(), [1, 0, 0, 0]);
     assert_eq!(fixture.fail(FaultEffect::FAILED), PAUSE_MIN);
 }
@@ -191,9 +191,9 @@ fn full_table_drops_the_oldest_logout_and_counts_it() {
     assert_eq!(fixture.outcomes(), [0, 0, 0, 1]);
     assert_eq!(fixture.table.by_age.len(), CAPACITY);
     assert_eq!(fixture.table.numbers.len(), CAPACITY);
-    assert!(!fixture.table.contains(logout(0).confirmed.name));
-    assert!(fixture.table.contains(logout(1).confirmed.name));
-    assert!(fixture.table.contains(logout(CAPACITY).confirmed.name));
+    assert!(!fixture.table.contains(logout(0).confirmed.id));
+    assert!(fixture.table.contains(logout(1).confirmed.id));
+    assert!(fixture.table.contains(logout(CAPACITY).confirmed.id));
     // One that is in the table already drops none.
     fixture.add(CAPACITY, FaultEffect::FAILED);
     assert_eq!(fixture.outcomes(), [0, 0, 0, 1]);
@@ -242,7 +242,7 @@ fn logout_is_overdue_after_thirty_seconds() {
         oldest: OVERDUE,
     };
     assert_eq!(fixture.table.overdue(fixture.clock.now()), Some(overdue));
-    fixture.table.succeeded(logout(0).confirmed.name);
+    fixture.table.succeeded(logout(0).confirmed.id);
     assert_eq!(fixture.table.overdue(fixture.clock.now()), None);
 }
 
@@ -260,8 +260,8 @@ fn final_answer_to_a_client_is_counted_and_not_repeated() {
 fn each_end_of_a_failed_logout_is_reported_once_with_its_session() {
     let mut fixture = Fixture::with(3);
     assert_eq!(fixture.events.take(), [""; 0]);
-    fixture.table.succeeded(logout(1).confirmed.name);
-    fixture.table.succeeded(logout(1).confirmed.name);
+    fixture.table.succeeded(logout(1).confirmed.id);
+    fixture.table.succeeded(logout(1).confirmed.id);
     fixture.add(2, FaultEffect::Final);
     fixture.add(3, FaultEffect::Final);
     fixture.clock.advance(Duration::from_secs(LIFETIME));

@@ -18,10 +18,10 @@ fn keys(keys: Vec<SealingKey>) -> KeySet<SealingKey> {
     KeySet::found(keys, NOW, Duration::ZERO).unwrap()
 }
 
-fn revocation(kind: Kind) -> Revocation {
+fn revocation(kind: RevocationKind) -> Revocation {
     Revocation {
         kind,
-        name: Name::from_bytes([7; NAME_LEN]),
+        id: RevocationId::from_bytes([7; REVOCATION_ID_LEN]),
         cause: kind.replicated_cause(),
         begun_until: 400,
         forget_at: 1_000,
@@ -31,7 +31,7 @@ fn revocation(kind: Kind) -> Revocation {
 #[test]
 fn entry_of_every_kind_is_read_as_it_was_written() {
     let own = keys(vec![key("a", 1), key("b", 2)]);
-    for kind in Kind::ALL {
+    for kind in RevocationKind::ALL {
         for key in own.iter() {
             let written = write(&revocation(kind), RevocationKey::of(key).entries());
             assert_eq!(read(&written, &own), Ok(revocation(kind)));
@@ -44,7 +44,7 @@ fn entry_of_every_kind_is_read_as_it_was_written() {
 fn format_is_that_of_the_documentation() {
     let key = key("a", 1);
     let key = RevocationKey::of(&key).entries();
-    let entry = write(&revocation(Kind::Subject), key);
+    let entry = write(&revocation(RevocationKind::Subject), key);
     let mut expected = vec![2, 0, 0, 0, 0, 0, 0, 3, 0xe8, 0, 0, 0, 0, 0, 0, 1, 0x90, 3];
     expected.extend([7; 16]);
     expected.extend(key.id());
@@ -57,7 +57,7 @@ fn format_is_that_of_the_documentation() {
 fn entry_with_any_changed_bit_is_ignored() {
     let own = keys(vec![key("a", 1)]);
     let entry = write(
-        &revocation(Kind::Session),
+        &revocation(RevocationKind::Session),
         RevocationKey::of(own.current(NOW)).entries(),
     );
     for bit in 0..8 * ENTRY_LEN {
@@ -79,7 +79,7 @@ fn entry_with_any_changed_bit_is_ignored() {
 fn entry_of_an_unknown_key_is_ignored_until_the_key_is_loaded() {
     let foreign = key("b", 2);
     let entry = write(
-        &revocation(Kind::Session),
+        &revocation(RevocationKind::Session),
         RevocationKey::of(&foreign).entries(),
     );
     let own = keys(vec![key("a", 1)]);

@@ -16,7 +16,7 @@ fn send(outboxes: &LoginOutboxes, change: LoginChange) -> bool {
 #[test]
 fn events_are_numbered_and_failures_remove_only_failures_from_a_full_outbox() {
     let outboxes = LoginOutboxes::new(2, &SystemRandom::new());
-    assert!(!send(&outboxes, LoginChange::Known { pair: 1 }));
+    assert!(!send(&outboxes, LoginChange::KnownNetwork { pair: 1 }));
     let dropped = (1..=5).map(|of| send(&outboxes, LoginChange::Succeeded { of }));
     assert_eq!(
         dropped.collect::<Vec<_>>(),

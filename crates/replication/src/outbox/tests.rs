@@ -7,7 +7,9 @@ use iam_adapters::Moment;
 use super::*;
 use crate::RedisFault;
 use auth_gateway_core::keys::DerivationKey;
-use auth_gateway_core::revocations::{Cause, Kind, Name, RevocationKey, Revocations};
+use auth_gateway_core::revocations::{
+    Cause, RevocationId, RevocationKey, RevocationKind, Revocations,
+};
 use auth_gateway_core::session_id::SessionId;
 
 /// A table of revocations, and its outbox.
@@ -329,7 +331,10 @@ fn memory_of_the_outbox() {
     for count in [1_000_000, 3_500_000] {
         while outbox.len() < count {
             let number = u128::try_from(outbox.len()).unwrap();
-            outbox.push((Kind::Session, Name::from_bytes(number.to_be_bytes())));
+            outbox.push((
+                RevocationKind::Session,
+                RevocationId::from_bytes(number.to_be_bytes()),
+            ));
         }
         println!("{count} items: {} bytes", resident() - before);
     }

@@ -186,7 +186,7 @@ async fn introspection_started_in_a_gap_is_repeated_after_it() {
     let mut calls = gateway.iam.hold(Operation::Introspection);
     let (exchange, first) = gateway.exchange_in_flight(&session, &mut calls).await;
     gateway.clock.advance(MILLISECOND);
-    gateway.caught_up();
+    gateway.initial_sync_done();
     gateway.clock.advance(MILLISECOND);
     first.reply(active("alice", "read"));
     calls
@@ -203,7 +203,7 @@ async fn after_a_gap_fresh_data_is_introspected_again() {
     gateway.granted(&session).await.unwrap();
     assert_eq!(gateway.introspections(), 0);
     gateway.clock.advance(MILLISECOND);
-    gateway.caught_up();
+    gateway.initial_sync_done();
     gateway.clock.advance(MILLISECOND);
     for _ in 0..2 {
         gateway.granted(&session).await.unwrap();
@@ -221,7 +221,7 @@ async fn after_a_gap_stale_data_is_not_used() {
     gateway.clock.advance(LIVENESS);
     gateway.iam.script(Operation::Introspection, unreachable());
     gateway.granted(&session).await.unwrap();
-    gateway.caught_up();
+    gateway.initial_sync_done();
     gateway.iam.script(Operation::Introspection, unreachable());
     gateway.granted(&session).await.unwrap_err();
 }
@@ -231,7 +231,7 @@ async fn after_a_gap_no_earlier_introspection_is_joined() {
     let (gateway, session) = TestGateway::with_stale_session().await;
     let mut calls = gateway.iam.hold(Operation::Introspection);
     let (early, early_call) = gateway.exchange_in_flight(&session, &mut calls).await;
-    gateway.caught_up();
+    gateway.initial_sync_done();
     gateway.clock.advance(MILLISECOND);
     let (late, late_call) = gateway.exchange_in_flight(&session, &mut calls).await;
     for call in [early_call, late_call] {
@@ -243,7 +243,7 @@ async fn after_a_gap_no_earlier_introspection_is_joined() {
 
 #[tokio::test]
 async fn replica_that_is_catching_up_logs_in_and_out_and_issues_no_token() {
-    for catch_up in [TestGateway::caught_up, |gateway: &TestGateway| {
+    for catch_up in [TestGateway::initial_sync_done, |gateway: &TestGateway| {
         let revocations = &gateway.inner.tables().revocations;
         revocations.serve_without_catching_up();
     }] {

@@ -557,7 +557,7 @@ async fn revocations_that_may_be_missed_make_cached_data_of_every_iam_useless() 
     // At the time zero of the clock nothing can have been missed, and a call of that very moment is
     // repeated.
     gateway.gateway.clock.advance(Duration::from_secs(1));
-    gateway.gateway.caught_up();
+    gateway.gateway.initial_sync_done();
     gateway.gateway.clock.advance(Duration::from_secs(1));
     for session in &sessions {
         let exchanged = gateway.gateway.exchange(session, "read").await.unwrap();

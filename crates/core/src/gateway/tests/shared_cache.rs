@@ -21,11 +21,11 @@ use crate::Keys;
 use crate::error::InvalidSession;
 use crate::identifiers::IdentifierKey;
 use crate::introspection_cache::shared::{
-    CLOCK_DIFFERENCE, ENTRY_BYTES_MAX, Found, SharedCache, Stored,
+    CLOCK_DIFFERENCE, ENTRY_BYTES_MAX, LookUpFuture, SharedCache, Stored,
 };
 use crate::keys::{Algorithm, KeyFile, KeyPurpose, KeySet, SealingKey, generate};
 use crate::results::{LookUp, Source};
-use crate::revocations::Name;
+use crate::revocations::RevocationId;
 use crate::shared_tables::Replicas;
 use test_support::scripted_iam::{Reply, ScriptedIam};
 
@@ -36,8 +36,8 @@ const SECOND: Duration = Duration::from_secs(1);
 pub(super) struct MemoryCache {
     clock: Arc<ManualClock>,
     /// With the time at which they expire.
-    pub(super) entries: Mutex<HashMap<Name, (Vec<u8>, Duration)>>,
-    look_ups: Mutex<Vec<Name>>,
+    pub(super) entries: Mutex<HashMap<RevocationId, (Vec<u8>, Duration)>>,
+    look_ups: Mutex<Vec<RevocationId>>,
     /// Those of the gateways.
     events: Mutex<Vec<Arc<Recorded>>>,
     /// If set, each look-up waits for it.
@@ -70,8 +70,8 @@ impl MemoryCache {
         self.look_ups.lock().unwrap().len()
     }
 
-    /// The name of the last look-up.
-    pub(super) fn last_name(&self) -> Name {
+    /// The id of the last look-up.
+    pub(super) fn last_name(&self) -> RevocationId {
         *self.look_ups.lock().unwrap().last().unwrap()
     }
 
@@ -82,17 +82,17 @@ impl MemoryCache {
     }
 
     /// The only entry.
-    pub(super) fn only(&self) -> (Name, Vec<u8>) {
+    pub(super) fn only(&self) -> (RevocationId, Vec<u8>) {
         let entries = self.entries.lock().unwrap();
-        let [(name, (entry, _))] = entries.iter().collect::<Vec<_>>()[..] else {
+        let [(id, (entry, _))] = entries.iter().collect::<Vec<_>>()[..] else {
             panic!("{} entries", entries.len());
         };
-        (*name, entry.clone())
+        (*id, entry.clone())
     }
 
     /// Stores an entry as if it were new.
-    pub(super) fn renew(&self, name: Name, entry: Vec<u8>) {
-        self.put(name, entry, LIVENESS);
+    pub(super) fn renew(&self, id: RevocationId, entry: Vec<u8>) {
+        self.put(id, entry, LIVENESS);
     }
 
     fn advance(&self, gateways: &[&TestGateway], by: Duration) {
@@ -104,10 +104,10 @@ impl MemoryCache {
 }
 
 impl SharedCache for MemoryCache {
-    fn get(&self, name: Name) -> Found {
-        self.look_ups.lock().unwrap().push(name);
+    fn get(&self, id: RevocationId) -> LookUpFuture {
+        self.look_ups.lock().unwrap().push(id);
         let now = self.clock.now().monotonic;
-        let entry = self.entries.lock().unwrap().get(&name).cloned();
+        let entry = self.entries.lock().unwrap().get(&id).cloned();
         let stored = entry.and_then(|(entry, expires_at)| {
             let remaining = expires_at.checked_sub(now).filter(|left| !left.is_zero())?;
             Some(Stored { entry, remaining })
@@ -121,12 +121,9 @@ impl SharedCache for MemoryCache {
         })
     }
 
-    fn put(&self, name: Name, entry: Vec<u8>, lifetime: Duration) {
+    fn put(&self, id: RevocationId, entry: Vec<u8>, lifetime: Duration) {
         let expires_at = self.clock.now().monotonic + lifetime;
-        self.entries
-            .lock()
-            .unwrap()
-            .insert(name, (entry, expires_at));
+        self.entries.lock().unwrap().insert(id, (entry, expires_at));
     }
 }
 
@@ -237,13 +234,13 @@ async fn shared_data_honours_the_age_of_permissions() {
 async fn replayed_entry_is_not_used_beyond_the_freshness() {
     let (here, there, cache) = replicas(policy());
     let session = here.log_in("alice").await;
-    let (name, entry) = cache.only();
+    let (id, entry) = cache.only();
     here.iam.end("secret-1");
     cache.advance(
         &[&here, &there],
         without_refresh(LIVENESS).saturating_sub(CLOCK_DIFFERENCE + MILLISECOND),
     );
-    cache.renew(name, entry.clone());
+    cache.renew(id, entry.clone());
     assert_eq!(
         source(&there, &session).await,
         Source::Shared,
@@ -251,10 +248,10 @@ async fn replayed_entry_is_not_used_beyond_the_freshness() {
     );
     let (here, there, cache) = replicas(policy());
     let session = here.log_in("alice").await;
-    let (name, entry) = cache.only();
+    let (id, entry) = cache.only();
     here.iam.end("secret-1");
     cache.advance(&[&here, &there], LIVENESS.saturating_sub(CLOCK_DIFFERENCE));
-    cache.renew(name, entry);
+    cache.renew(id, entry);
     there.granted(&session).await.unwrap_err();
     assert_eq!(cache.results(), [LookUp::Stale]);
 }
@@ -296,7 +293,7 @@ async fn after_a_gap_shared_data_from_before_is_not_used_and_later_data_is() {
     let (here, there, cache) = replicas(policy());
     let early = here.log_in("alice").await;
     cache.advance(&[&here, &there], SECOND * 2);
-    there.caught_up();
+    there.initial_sync_done();
     cache.advance(&[&here, &there], SECOND * 2);
     let late = here.log_in("alice").await;
     assert_eq!(source(&there, &early).await, Source::Miss);
@@ -461,14 +458,14 @@ async fn entries_open_with_every_key_of_the_set_and_with_no_other() {
         let (before, after) = (replica(keys(&[&old])), replica(keys(&[&old, &new])));
         let (removed, unrelated) = (replica(keys(&[&new])), replica(keys(&[&other])));
         let session = writer.log_in("alice").await;
-        let (name, entry) = cache.only();
+        let (id, entry) = cache.only();
         for (reader, result) in [
             (&before, LookUp::Hit),
             (&after, LookUp::Hit),
             (&removed, LookUp::Miss),
             (&unrelated, LookUp::Miss),
         ] {
-            cache.renew(name, entry.clone());
+            cache.renew(id, entry.clone());
             reader.granted(&session).await.unwrap();
             assert_eq!(cache.results(), [result], "{}", algorithm.name());
         }
@@ -480,8 +477,8 @@ async fn entries_in_the_store_reveal_no_session_no_user_and_no_permission() {
     let (here, there, cache) = replicas(policy());
     let session = here.log_in("alice").await;
     there.granted(&session).await.unwrap();
-    let (name, entry) = cache.only();
-    let seen = [&name.as_bytes()[..], &entry].concat();
+    let (id, entry) = cache.only();
+    let seen = [&id.as_bytes()[..], &entry].concat();
     let seen = String::from_utf8_lossy(&seen);
     for secret in [
         &*session.id,
@@ -497,8 +494,8 @@ async fn entries_in_the_store_reveal_no_session_no_user_and_no_permission() {
     cache.entries.lock().unwrap().clear();
     cache.advance(&[&here], LIVENESS);
     here.granted(&session).await.unwrap();
-    let (same_name, other_entry) = cache.only();
-    assert_eq!(name, same_name);
+    let (same_id, other_entry) = cache.only();
+    assert_eq!(id, same_id);
     assert_eq!(entry.len(), other_entry.len());
     assert_ne!(entry, other_entry);
 }

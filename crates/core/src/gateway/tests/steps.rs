@@ -9,7 +9,7 @@ use tracing::instrument::WithSubscriber as _;
 use tracing::{Dispatch, Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
-use crate::revocations::Kind;
+use crate::revocations::RevocationKind;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
@@ -17,7 +17,7 @@ pub(super) enum Step {
     Unsealed(u64),
     Read,
     Compared,
-    LookedUp(Kind),
+    LookedUp(RevocationKind),
 }
 
 /// The members of a trace event that identify the step.
@@ -56,7 +56,7 @@ impl<S: Subscriber> Layer<S> for Steps {
             "read the session" => Step::Read,
             "compare the session id" => Step::Compared,
             "look up a revocation" => {
-                let kind = Kind::ALL
+                let kind = RevocationKind::ALL
                     .into_iter()
                     .find(|kind| format!("{kind:?}") == members.kind);
                 Step::LookedUp(kind.expect("a kind"))

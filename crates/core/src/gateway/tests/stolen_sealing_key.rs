@@ -199,7 +199,7 @@ async fn changed_entry_of_a_live_session_is_not_used() {
         };
         // The next attempt must look it up again.
         there.clock.advance(Duration::from_millis(1));
-        there.caught_up();
+        there.initial_sync_done();
         there.clock.advance(Duration::from_millis(1));
     }
     let there = reader();

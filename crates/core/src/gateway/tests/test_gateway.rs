@@ -291,8 +291,11 @@ impl TestGateway {
     }
 
     /// Has all revocations of the other replicas again.
-    pub(crate) fn caught_up(&self) {
-        self.inner.tables().revocations.caught_up(self.inner.now());
+    pub(crate) fn initial_sync_done(&self) {
+        self.inner
+            .tables()
+            .revocations
+            .initial_sync_done(self.inner.now());
     }
 
     /// Another replica: shares only the IAM, the clock and the sealing key.

@@ -5,12 +5,12 @@ use std::time::Duration;
 use super::steps::{self, Step};
 use super::test_gateway::{Session, TestGateway, policy};
 use crate::error::InvalidSession;
-use crate::revocations::Kind;
+use crate::revocations::RevocationKind;
 use crate::revoked_sessions::RevokedSessions;
 use crate::session::TOKEN_BYTES_MAX;
 use test_support::scripted_iam::ScriptedIam;
 
-/// A gateway with a revocation of every kind, so that a look-up derives every name.
+/// A gateway with a revocation of every kind, so that a look-up derives every id.
 async fn gateway_with_revocations() -> TestGateway {
     let iam = ScriptedIam {
         secret_padding: 600,
@@ -89,7 +89,7 @@ async fn refusal_takes_the_same_steps_as_a_successful_exchange() {
         panic!("{steps:?}");
     };
     assert!(bytes > 600);
-    let named = Kind::ALL.map(Step::LookedUp);
+    let named = RevocationKind::ALL.map(Step::LookedUp);
     assert_eq!(rest, [&[Step::Read, Step::Compared], &named[..]].concat());
 
     for (why, bad) in invalid_pairs(&gateway, &good).await {
@@ -145,7 +145,7 @@ async fn refusal_of_any_input_takes_no_more_than_the_largest_session() {
                 panic!("{steps:?}");
             };
             assert!((400..=TOKEN_BYTES_MAX as u64).contains(&bytes), "{bytes}");
-            assert_eq!(rest.len(), 2 + Kind::ALL.len());
+            assert_eq!(rest.len(), 2 + RevocationKind::ALL.len());
         }
     }
 }
@@ -165,7 +165,11 @@ async fn refusal_derives_only_revocation_names_of_recorded_kinds() {
     let gateway = TestGateway::new();
     let good = gateway.log_in("alice").await;
     gateway.end_sessions_of("another", 0);
-    let subject = [Step::Read, Step::Compared, Step::LookedUp(Kind::Subject)];
+    let subject = [
+        Step::Read,
+        Step::Compared,
+        Step::LookedUp(RevocationKind::Subject),
+    ];
     let (granted, steps) = steps::record(gateway.granted(&good)).await;
     granted.unwrap();
     assert_eq!(steps[1..], subject);

@@ -220,7 +220,7 @@ fn successful_logins_send_one_event_for_each_network_and_week() {
     let [event] = group.history[..] else {
         panic!("{:?}", group.history);
     };
-    assert!(matches!(event.change, LoginChange::Known { .. }));
+    assert!(matches!(event.change, LoginChange::KnownNetwork { .. }));
     assert_eq!(event.forget_at - event.at / 1_000, 30 * 24 * 3_600 + 1);
 }
 
@@ -274,7 +274,7 @@ fn expired_event_and_one_from_the_future_are_ignored() {
             .apply_remote(&event(now + 61, now + 1_000))
     );
     let mut limiter = Group::new(1).replicas.remove(0).0;
-    // Older than the window of failures, but not than that of a row.
+    // Older than the window of failures, but not than that of a streak.
     for _ in 0..10 {
         assert!(
             limiter

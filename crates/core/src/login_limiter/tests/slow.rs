@@ -66,7 +66,7 @@ fn of_160_failures_52_reach_the_iam_and_the_right_password_is_limited_too() {
         limiter.log_in(ALICE, RIGHT, unrelated_address(1_001)),
         Ok(())
     );
-    // The success ends the row.
+    // The success ends the streak.
     assert_eq!(fail_slowly(&mut limiter, ALICE, 60), 50);
 }
 

@@ -79,7 +79,7 @@ impl Reloadable {
 
 /// The parts of the service, before it listens or connects.
 #[derive(Debug, Clone)]
-pub struct Parts {
+pub struct ServiceDependencies {
     /// The adapters in the order of `Settings::iams`, without deadlines and limits.
     pub iams: Vec<Arc<Replaceable<dyn IamAdapter>>>,
     /// Where the permissions come from; `None`: each IAM.
@@ -114,7 +114,7 @@ pub struct Parts {
     pub source: Option<Arc<Source>>,
 }
 
-impl Parts {
+impl ServiceDependencies {
     /// Reads the settings and every file that they name. Makes no connection.
     ///
     /// # Errors

@@ -3,20 +3,20 @@
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac;
 
-/// The length of an [`EntryKey::id`].
+/// The length of a [`StreamMacKey::id`].
 pub const KEY_ID_LEN: usize = 4;
 
-/// The length of an [`EntryKey::tag`]: half of HMAC-SHA256, as RFC 2104 section 5 allows.
+/// The length of a [`StreamMacKey::tag`]: half of HMAC-SHA256, as RFC 2104 section 5 allows.
 pub const TAG_LEN: usize = 16;
 
 /// Authenticates the entries of one kind that replicas share.
 #[derive(Clone)]
-pub struct EntryKey {
+pub struct StreamMacKey {
     key: hmac::Key,
     id: [u8; KEY_ID_LEN],
 }
 
-impl EntryKey {
+impl StreamMacKey {
     pub(super) fn new(key: hmac::Key) -> Self {
         // No entry is as short as this text.
         let id = truncated(&hmac::sign(&key, b"key id"));

@@ -1,16 +1,16 @@
-//! An entry of the table.
+//! A record of the table.
 
 use super::{Cause, Revocation, RevocationIndex};
 
-/// The source of a revocation.
+/// Where a revocation comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum RecordOrigin {
     /// This replica or the IAM. It is not sent to the other replicas.
     Local,
     /// This replica. The other replicas get it.
-    Shared,
+    Published,
     /// Another replica, through the stream.
-    Learned,
+    Remote,
 }
 
 /// The result of recording a revocation.
@@ -55,7 +55,7 @@ impl<const N: usize> Time<N> {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Entry {
+pub(super) struct RevocationRecord {
     begun_until: Time<6>,
     forget_at: Time<4>,
     pub(super) cause: Cause,
@@ -63,13 +63,13 @@ pub(super) struct Entry {
     pub(super) is_shared: bool,
 }
 
-impl Entry {
-    pub(super) fn new(revocation: &Revocation, source: Source) -> Self {
+impl RevocationRecord {
+    pub(super) fn new(revocation: &Revocation, origin: RecordOrigin) -> Self {
         Self {
             cause: revocation.cause,
             begun_until: Time::new(revocation.begun_until),
             forget_at: Time::new(revocation.forget_at),
-            is_shared: source != Source::Local,
+            is_shared: origin != RecordOrigin::Local,
         }
     }
 
@@ -84,10 +84,10 @@ impl Entry {
     }
 
     /// As the other replicas get it.
-    pub(super) fn replicated(&self, (kind, name): RevocationIndex) -> Revocation {
+    pub(super) fn replicated(&self, (kind, id): RevocationIndex) -> Revocation {
         Revocation {
             kind,
-            name,
+            id,
             cause: kind.replicated_cause(),
             begun_until: self.begun_until.get(),
             forget_at: self.forget_at.get(),
@@ -104,16 +104,16 @@ impl Entry {
     }
 
     /// Merges another revocation into the entry: the later values win.
-    pub(super) fn merge(&mut self, new: &Revocation, source: Source) -> Insertion {
+    pub(super) fn merge(&mut self, new: &Revocation, origin: RecordOrigin) -> Insertion {
         let before = *self;
         self.cause = self.cause.max(new.cause);
         self.begun_until = self.begun_until.max(Time::new(new.begun_until));
         self.forget_at = self.forget_at.max(Time::new(new.forget_at));
         let grew = (self.begun_until, self.forget_at) != (before.begun_until, before.forget_at);
-        self.is_shared = match source {
-            Source::Shared => true,
-            Source::Local => self.is_shared && !grew,
-            Source::Learned => self.is_shared || self.is(new),
+        self.is_shared = match origin {
+            RecordOrigin::Published => true,
+            RecordOrigin::Local => self.is_shared && !grew,
+            RecordOrigin::Remote => self.is_shared || self.is(new),
         };
         Insertion {
             is_change: grew || self.cause != before.cause,
