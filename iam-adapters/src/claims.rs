@@ -101,12 +101,6 @@ impl ClaimSources {
     /// No claims.
     pub const NONE: Self = Self(BTreeMap::new());
 
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The claims and their sources, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &ClaimSource)> {
         self.0.iter().map(|(name, source)| (name.as_str(), source))
@@ -201,13 +195,9 @@ impl Claims {
         if text.is_empty() {
             return Some(Self::default());
         }
-        let members = text.strip_prefix(',')?;
-        let object = format!("{{{members}}}");
-        let claims: Map<String, Value> = serde_json::from_str(&object).ok()?;
-        if claims.is_empty() {
-            return None;
-        }
-        Some(Self(text.to_owned().into()))
+        object(text)
+            .filter(|claims| !claims.is_empty())
+            .map(|_| Self(text.to_owned().into()))
     }
 
     /// Members of a JSON object, with a comma before each.
@@ -219,8 +209,7 @@ impl Claims {
     /// The claims by name.
     #[must_use]
     pub fn to_json(&self) -> Map<String, Value> {
-        let members = self.0.strip_prefix(',').unwrap_or_default();
-        serde_json::from_str(&format!("{{{members}}}")).unwrap_or_default()
+        object(&self.0).unwrap_or_default()
     }
 
     /// Their size on the heap in bytes, for the weight of a cache entry.
@@ -228,6 +217,12 @@ impl Claims {
     pub fn heap_size(&self) -> usize {
         self.0.len()
     }
+}
+
+/// The object of members with a comma before each.
+fn object(text: &str) -> Option<Map<String, Value>> {
+    let members = text.strip_prefix(',')?;
+    serde_json::from_str(&format!("{{{members}}}")).ok()
 }
 
 impl fmt::Debug for Claims {

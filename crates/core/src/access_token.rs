@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use iam_adapters::name::Name as _;
-use iam_adapters::{Claims as IamClaims, Moment, ScopePattern};
+use iam_adapters::{Claims, Moment, ScopePattern};
 use serde::Serialize;
 use strum::IntoStaticStr;
 
@@ -135,11 +135,11 @@ pub(super) struct Grant<'a> {
     /// The session's expiry, which `exp` does not exceed. In seconds since 1970.
     pub session_expires_at: u64,
     /// Those that the IAM states.
-    pub claims: &'a IamClaims,
+    pub claims: &'a Claims,
 }
 
 #[derive(Serialize)]
-struct Claims<'a> {
+struct ClaimsSet<'a> {
     iss: &'a str,
     sub: &'a str,
     aud: Audience<'a>,
@@ -202,7 +202,7 @@ pub(super) fn issue(
     let mut claims = Vec::with_capacity(CLAIMS_CAPACITY);
     let written = serde_json::to_writer(
         &mut claims,
-        &Claims {
+        &ClaimsSet {
             iss: &policy.issuer,
             sub: grant.subject,
             aud: policy.audience_of(grant.scope),

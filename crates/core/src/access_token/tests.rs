@@ -44,7 +44,7 @@ const GRANT: Grant<'_> = Grant {
     session_id: "AAAAAAAAAAAAAAAAAAAAAA",
     scope: "read write",
     session_expires_at: NOW + 86_400,
-    claims: &IamClaims::NONE,
+    claims: &Claims::NONE,
 };
 
 fn minted(keys: &KeySet<SigningKey>, audience: &[&str], grant: Grant<'_>) -> AccessToken {
@@ -257,7 +257,7 @@ fn type_is_that_of_the_settings() {
 #[test]
 fn claims_of_the_iam_follow_those_of_the_gateway() {
     let keys = key_set(Algorithm::EdDsa);
-    let claims = IamClaims::from_members(r#","email":"a\"b@example.test","groups":["x"]"#).unwrap();
+    let claims = Claims::from_members(r#","email":"a\"b@example.test","groups":["x"]"#).unwrap();
     let grant = Grant {
         claims: &claims,
         ..GRANT
