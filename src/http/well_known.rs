@@ -4,6 +4,7 @@ use actix_web::http::header;
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
 use serde_json::json;
+use url::Url;
 
 use super::app_state::AppState;
 use super::entity_tag;
@@ -23,9 +24,14 @@ pub(super) async fn keys(app_state: Data<AppState>, request: HttpRequest) -> Htt
 }
 
 /// `GET /.well-known/oauth-authorization-server` (RFC 8414), and `/.well-known/openid-configuration`. The
-/// gateway issues no ID tokens, so the document has no member that is only of OpenID Connect.
+/// gateway issues no ID tokens, so the document has no member that is only of OpenID Connect. The member
+/// `protected_resources` (RFC 9728 section 4) has the audiences.
 pub(super) async fn metadata(app_state: Data<AppState>, request: HttpRequest) -> HttpResponse {
-    let issuer = &app_state.gateway.policy().token.issuer;
+    let token = &app_state.gateway.policy().token;
+    let issuer = &token.issuer;
+    // RFC 9728 section 1.2: a resource identifier is an address.
+    let mut resources = token.all_audiences();
+    resources.retain(|audience| Url::parse(audience).is_ok_and(|url| url.has_host()));
     let metadata = json!({
         "issuer": issuer,
         "token_endpoint": format!("{issuer}/api/v1/auth/token"),
@@ -33,6 +39,7 @@ pub(super) async fn metadata(app_state: Data<AppState>, request: HttpRequest) ->
         "response_types_supported": [],
         "grant_types_supported": ["session"],
         "token_endpoint_auth_methods_supported": ["none"],
+        "protected_resources": resources,
     });
     document(
         &app_state,

@@ -89,6 +89,17 @@ impl TokenPolicy {
             _ => Audience::OfScopes(audience),
         }
     }
+
+    /// Every audience that a token can have, each once.
+    #[must_use]
+    pub fn all_audiences(&self) -> Vec<&str> {
+        let mut all = Vec::new();
+        let by_scope = self.audiences.iter().map(|entry| &entry.audience);
+        for one in self.audience.iter().chain(by_scope) {
+            add_once(&mut all, one);
+        }
+        all
+    }
 }
 
 fn add_once<'a>(audience: &mut Vec<&'a str>, one: &'a str) {

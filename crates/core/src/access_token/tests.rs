@@ -218,6 +218,8 @@ fn audience_is_that_of_the_granted_scopes_in_their_order_each_once() {
         ],
         ..policy(&["first", "second"])
     };
+    let all = ["first", "second", "admin", "orders", "catalog"];
+    assert_eq!(policy.all_audiences(), all);
     for (scope, expected) in [
         ("orders:read", json!("orders")),
         // The first entry that matches decides.

@@ -35,6 +35,7 @@ pub async fn metadata_lists_the_endpoints(fixture: &IamFixture) {
                 "response_types_supported": [],
                 "grant_types_supported": ["session"],
                 "token_endpoint_auth_methods_supported": ["none"],
+                "protected_resources": [PUBLIC_URL],
             }),
             "{path}"
         );

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::verifier::Verifier;
 use super::{IamFixture, READ, session_of};
+use crate::endpoints::METADATA;
 use crate::gateway::PUBLIC_URL;
 
 pub async fn exchange_returns_a_token_and_nothing_else(fixture: &IamFixture) {
@@ -50,16 +51,19 @@ pub async fn token_contains_user_session_and_times(fixture: &IamFixture) {
 
 pub async fn several_audiences_keep_their_order(fixture: &IamFixture) {
     let gateway = fixture.gateway_with(&[
-        ("token.audience", "urn:shop:orders,urn:shop:catalog"),
+        ("token.audience", "urn:shop:orders,https://catalog.test"),
         ("token.client_id", "shop"),
     ]);
+    let metadata = gateway.get(METADATA, &[]).await.json();
+    let addresses = &metadata["protected_resources"];
+    assert_eq!(addresses, &json!(["https://catalog.test"]));
     let verifier = Verifier::discover(&gateway).await;
     let session = session_of(&gateway, &fixture.user(&[]).await).await;
     let token = gateway.exchange(&session, "").await.token();
     let claims = verifier.claims(&token.access_token);
     assert_eq!(
         claims["aud"],
-        json!(["urn:shop:orders", "urn:shop:catalog"])
+        json!(["urn:shop:orders", "https://catalog.test"])
     );
     assert_eq!(claims["client_id"], json!("shop"));
 }
