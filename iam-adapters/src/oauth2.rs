@@ -302,13 +302,14 @@ impl OAuth2 {
         if expires_in.is_some_and(|lifetime| lifetime.is_zero()) {
             return Err(self.server.active_session_reported_inactive());
         }
+        let claims = self.settings.claims.read(introspected.members())?;
         ScopeGuard::into_inner(abandoned);
         Ok(Authenticated {
             session,
             expires_in,
             permissions: Some(permissions),
             groups: self.groups(&introspected),
-            claims: self.settings.claims.read(introspected.members())?,
+            claims,
         })
     }
 

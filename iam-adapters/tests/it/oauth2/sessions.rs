@@ -451,4 +451,6 @@ async fn claims_are_members_of_the_introspection_response_and_a_missing_required
     ] {
         assert!(matches!(fault, IamError::UnreadableSession(_)), "{fault:?}");
     }
+    // The session of the failed login.
+    upstream.received(REVOCATION, 2).await;
 }
