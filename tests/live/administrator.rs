@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use iam_adapters::keycloak::KeycloakSettings;
-use iam_adapters::{IamAdapter, Permission, Permissions, Subject, UpstreamSession};
-use iam_conformance::{Account, AccountState, Fixture};
+use iam_adapters::{ClaimSources, IamAdapter, Permission, Permissions, Subject, UpstreamSession};
+use iam_conformance::{Account, AccountState, ClaimMembers, Fixture};
 use reqwest::{Method, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use test_support::logout_inbox::LogoutInbox;
 
 use crate::admin_api::AdminApi;
-use crate::another_realm::send_logout_tokens;
+use crate::another_realm::{gateway_client, send_logout_tokens};
 use crate::keycloak::Keycloak;
 use crate::version::Version;
 use test_support::scripted_upstream::keycloak::PERMISSIONS_CLIENT;
@@ -28,11 +28,16 @@ pub(crate) enum PermissionsFrom {
     Realm,
 }
 
+/// Wraps an adapter.
+type Around = fn(Arc<dyn IamAdapter>) -> Arc<dyn IamAdapter>;
+
 /// An administrator, and the adapter under test for the realm.
 #[derive(Debug)]
 pub(crate) struct Administrator {
     pub(crate) api: AdminApi,
     pub(crate) keycloak: Keycloak,
+    from: PermissionsFrom,
+    around: Around,
     adapter: Arc<dyn IamAdapter>,
     /// The path of the roles that are permissions, and that of a user's role mappings.
     roles: Vec<String>,
@@ -48,11 +53,7 @@ const ATTEMPTS_MAX: usize = 100;
 
 impl Administrator {
     /// Administers the realm; `around` wraps the adapter.
-    pub(crate) async fn new(
-        keycloak: &Keycloak,
-        from: PermissionsFrom,
-        around: impl FnOnce(Arc<dyn IamAdapter>) -> Arc<dyn IamAdapter>,
-    ) -> Self {
+    pub(crate) async fn new(keycloak: &Keycloak, from: PermissionsFrom, around: Around) -> Self {
         let api = AdminApi::new(keycloak.clone());
         let realm = api.get(&[]).await;
         let mut states = vec![AccountState::Disabled, AccountState::Incomplete];
@@ -74,12 +75,19 @@ impl Administrator {
         Self {
             api,
             keycloak: keycloak.clone(),
-            adapter: around(adapter(keycloak, from)),
+            from,
+            around,
+            adapter: around(connect(&settings(keycloak, from, ClaimSources::NONE))),
             roles,
             mappings,
             states,
             inbox: None,
         }
+    }
+
+    /// The settings of an adapter for the realm with these claims.
+    pub(crate) fn settings(&self, claims: ClaimSources) -> KeycloakSettings {
+        settings(&self.keycloak, self.from, claims)
     }
 
     /// Makes the realm send its logout tokens here. Only for a realm of one test.
@@ -150,6 +158,35 @@ impl Administrator {
         self.api.done(method, &path, Some(json!(roles))).await;
     }
 
+    /// Makes the realm state an attribute of users in introspection responses, as the member with this name, in which
+    /// dots separate the parts of a path.
+    pub(crate) async fn map_attribute(&self, member: &str, json_type: &str, multivalued: bool) {
+        // Attributes that the realm's profile of users does not list are refused otherwise.
+        let profile = ["users", "profile"];
+        let mut settings = self.api.get(&profile).await;
+        settings["unmanagedAttributePolicy"] = json!("ENABLED");
+        self.api.done(Method::PUT, &profile, Some(settings)).await;
+        let client = gateway_client(&self.api, &self.keycloak).await;
+        let mapper = json!({
+            "name": member,
+            "protocol": "openid-connect",
+            "protocolMapper": "oidc-usermodel-attribute-mapper",
+            "config": {
+                "user.attribute": member,
+                "claim.name": member,
+                "jsonType.label": json_type,
+                "multivalued": multivalued.to_string(),
+                "introspection.token.claim": "true",
+                "access.token.claim": "true",
+            },
+        });
+        let path = ["clients", &client, "protocol-mappers", "models"];
+        let made = self.api.call(Method::POST, &path, Some(mapper)).await;
+        // Another test may have created it in the meantime.
+        let there = [StatusCode::CREATED, StatusCode::CONFLICT].contains(&made.status);
+        assert!(there, "{} {}", made.status, made.body);
+    }
+
     /// Changes members of a user's representation.
     async fn change(&self, user: &Subject, changes: &[(&str, Value)]) {
         let path = ["users", user.as_str()];
@@ -180,8 +217,8 @@ fn attacks_on(user: &Subject) -> [&str; 4] {
     ["attack-detection", "brute-force", "users", user.as_str()]
 }
 
-fn adapter(keycloak: &Keycloak, from: PermissionsFrom) -> Arc<dyn IamAdapter> {
-    let settings = KeycloakSettings {
+fn settings(keycloak: &Keycloak, from: PermissionsFrom, claims: ClaimSources) -> KeycloakSettings {
+    KeycloakSettings {
         url: keycloak.url.parse().expect("an address"),
         realm: keycloak.realm.clone(),
         client_id: keycloak.client_id.clone(),
@@ -191,10 +228,13 @@ fn adapter(keycloak: &Keycloak, from: PermissionsFrom) -> Arc<dyn IamAdapter> {
             .then(|| PERMISSIONS_CLIENT.to_owned()),
         ca_file: None,
         issuer: None,
-        claims: iam_adapters::ClaimSources::NONE,
-    };
+        claims,
+    }
+}
+
+fn connect(settings: &KeycloakSettings) -> Arc<dyn IamAdapter> {
     let clock = Arc::new(iam_adapters::clock::SystemClock::default());
-    let adapter = iam_adapters::keycloak::Keycloak::new(&settings, Duration::from_secs(5), clock);
+    let adapter = iam_adapters::keycloak::Keycloak::new(settings, Duration::from_secs(5), clock);
     Arc::new(adapter.expect("usable settings"))
 }
 
@@ -206,6 +246,10 @@ pub(crate) fn names(roles: &Value) -> BTreeSet<String> {
     let roles = roles.as_array().expect("roles").iter();
     let names = roles.filter_map(|role| role["name"].as_str());
     names.map(str::to_owned).collect()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().expect("a text").to_owned()
 }
 
 fn password(password: &SecretString) -> Value {
@@ -224,6 +268,40 @@ impl Fixture for Administrator {
 
     fn account_states(&self) -> &[AccountState] {
         &self.states
+    }
+
+    fn adapter_with_claims(&self, claims: ClaimSources) -> Arc<dyn IamAdapter> {
+        (self.around)(connect(&self.settings(claims)))
+    }
+
+    fn claim_members(&self) -> ClaimMembers {
+        ClaimMembers::Attributes
+    }
+
+    async fn set_attributes(&self, user: &Account, attributes: &Map<String, Value>) {
+        let mut values = Map::new();
+        for (name, value) in attributes {
+            let nested = value.as_object().into_iter().flatten();
+            let nested = nested.map(|(inner, value)| (format!("{name}.{inner}"), value));
+            let itself = (!value.is_object()).then(|| (name.clone(), value));
+            for (member, value) in nested.chain(itself) {
+                let (json_type, texts) = match value {
+                    Value::Number(number) => ("long", vec![number.to_string()]),
+                    Value::Bool(flag) => ("boolean", vec![flag.to_string()]),
+                    Value::Array(texts) => ("String", texts.iter().map(text).collect()),
+                    value => ("String", vec![text(value)]),
+                };
+                self.map_attribute(&member, json_type, value.is_array())
+                    .await;
+                values.insert(member, json!(texts));
+            }
+        }
+        let changes = [("attributes", Value::Object(values))];
+        self.change(&user.subject, &changes).await;
+    }
+
+    async fn introspection_response(&self, session: &UpstreamSession) -> Value {
+        self.keycloak.introspect(&session.secret).await
     }
 
     async fn create_user(

@@ -26,11 +26,11 @@ async fn adapter_passes_the_conformance_suite() {
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn resilient_adapter_passes_the_conformance_suite() {
-    let limit = CallLimit {
-        deadline: Duration::from_secs(60),
-        concurrency: 4,
-    };
     let guarded = |bare| {
+        let limit = CallLimit {
+            deadline: Duration::from_secs(60),
+            concurrency: 4,
+        };
         let clock = Arc::new(SystemClock::default());
         Arc::new(resilient(bare, limit, clock)) as Arc<dyn IamAdapter>
     };

@@ -15,6 +15,7 @@ mod administrator;
 mod another_realm;
 mod api_suite;
 mod backchannel_logout;
+mod claims;
 mod conformance;
 mod differential;
 mod fixture;

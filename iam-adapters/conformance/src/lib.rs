@@ -10,13 +10,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use iam_adapters::adapter::IamAdapter;
+use iam_adapters::claims::{ClaimSources, ClaimType};
 use iam_adapters::scope::Permissions;
 use iam_adapters::types::{Subject, UpstreamSession};
 use secrecy::SecretString;
+use serde_json::{Map, Value};
 use thiserror::Error;
 
 mod adapter_under_test;
 pub mod administration;
+pub mod claims;
 pub mod identity;
 pub mod logins;
 pub mod logout_tokens;
@@ -35,6 +38,15 @@ pub enum AccountState {
     Incomplete,
 }
 
+/// Of which members of introspection responses the suite makes claims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClaimMembers {
+    /// Attributes of users, of every type, which [`Fixture::set_attributes`] sets.
+    Attributes,
+    /// These, which the IAM states about every user by itself. Other types and changes of values are not tested.
+    Fixed(&'static [(&'static str, ClaimType)]),
+}
+
 /// The adapter under test and the administrator of its IAM.
 ///
 /// A method that fails panics, because the test is then not conclusive. Its changes are in effect when
@@ -46,6 +58,19 @@ pub trait Fixture: Send + Sync {
 
     /// The states other than [`AccountState::Active`] that this IAM supports. Others are not tested.
     fn account_states(&self) -> &[AccountState];
+
+    /// Another adapter of the same IAM, whose tokens have these claims.
+    fn adapter_with_claims(&self, claims: ClaimSources) -> Arc<dyn IamAdapter>;
+
+    /// The members of which the suite makes claims.
+    fn claim_members(&self) -> ClaimMembers;
+
+    /// Sets attributes of a user, which the introspection response then has as members with these names and JSON
+    /// types. Only called for [`ClaimMembers::Attributes`].
+    async fn set_attributes(&self, user: &Account, attributes: &Map<String, Value>);
+
+    /// What the IAM states about an active session, without the adapter.
+    async fn introspection_response(&self, session: &UpstreamSession) -> Value;
 
     /// Creates an active user and returns its id at the IAM. Creates missing permissions.
     async fn create_user(
@@ -136,6 +161,10 @@ pub const CHECKS: &[Check] = checks![
     administration::disabled_user_is_refused_and_the_session_is_inactive,
     administration::deleted_user_is_refused_and_the_session_is_inactive,
     administration::old_password_is_refused_after_a_change,
+    claims::claims_have_the_values_and_types_of_the_iam,
+    claims::missing_required_claim_is_a_fault_that_names_it,
+    claims::claim_of_another_type_is_a_fault_without_its_value,
+    claims::claims_have_the_age_of_permissions,
     logout_tokens::logout_token_identifies_the_ended_session_only,
     logout_tokens::logout_tokens_identify_every_ended_session_of_a_user,
     logout_tokens::altered_logout_token_is_refused,

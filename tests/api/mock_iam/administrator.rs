@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use iam_adapters::{IamAdapter, Permissions, Subject, UpstreamSession};
-use iam_conformance::{Account, AccountState, Fixture};
+use iam_adapters::keycloak::KeycloakSettings;
+use iam_adapters::{ClaimSources, IamAdapter, Permissions, Subject, UpstreamSession};
+use iam_conformance::{Account, AccountState, ClaimMembers, Fixture};
 use mock_iam::Directory;
 use secrecy::SecretString;
+use serde_json::{Map, Value};
 use test_support::logout_inbox::LogoutInbox;
 use test_support::mock_fixture::MockFixture;
 
-use super::RunningMock;
+use super::{RunningMock, adapter};
 
 pub(super) struct Administrator {
     pub(super) running_mock: RunningMock,
@@ -20,11 +22,16 @@ pub(super) struct Administrator {
 
 impl Administrator {
     pub(super) fn of(running_mock: RunningMock, inbox: Option<LogoutInbox>) -> Self {
+        let settings = running_mock.settings();
+        let connect = move |claims| -> Arc<dyn IamAdapter> {
+            Arc::new(adapter(&KeycloakSettings {
+                claims,
+                ..settings.clone()
+            }))
+        };
+        let directory = Arc::clone(running_mock.namespace().mock.directory());
         Self {
-            fixture: MockFixture::over(
-                Arc::clone(running_mock.namespace().mock.directory()),
-                Arc::new(running_mock.adapter()),
-            ),
+            fixture: MockFixture::over(directory, connect),
             running_mock,
             inbox,
         }
@@ -62,6 +69,22 @@ impl Fixture for Administrator {
 
     fn account_states(&self) -> &[AccountState] {
         self.fixture.account_states()
+    }
+
+    fn adapter_with_claims(&self, claims: ClaimSources) -> Arc<dyn IamAdapter> {
+        self.fixture.adapter_with_claims(claims)
+    }
+
+    fn claim_members(&self) -> ClaimMembers {
+        self.fixture.claim_members()
+    }
+
+    async fn set_attributes(&self, user: &Account, attributes: &Map<String, Value>) {
+        self.fixture.set_attributes(user, attributes).await;
+    }
+
+    async fn introspection_response(&self, session: &UpstreamSession) -> Value {
+        self.fixture.introspection_response(session).await
     }
 
     async fn create_user(

@@ -8,14 +8,15 @@ use async_trait::async_trait;
 use aws_lc_rs::digest::{SHA512, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use iam_adapters::claims::ClaimType;
 use iam_adapters::clock::SystemClock;
 use iam_adapters::oauth2::{OAuth2, OAuth2Settings};
-use iam_adapters::{IamAdapter, Permission, Permissions, Subject, UpstreamSession};
-use iam_conformance::{Account, AccountState, Fixture};
+use iam_adapters::{ClaimSources, IamAdapter, Permission, Permissions, Subject, UpstreamSession};
+use iam_conformance::{Account, AccountState, ClaimMembers, Fixture};
 use reqwest::{Method, StatusCode};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use test_support::client::http_client;
 use test_support::gateway::TestGateway;
 use test_support::suite::IamFixture;
@@ -326,7 +327,12 @@ fn settings(kind: Kind, facts: &Facts, client: &str) -> BTreeMap<&'static str, S
 
 /// The adapter with these members of `[iam.oauth2]`.
 pub(super) fn adapter(settings: &BTreeMap<&'static str, String>) -> OAuth2 {
+    adapter_with_claims(settings, ClaimSources::NONE)
+}
+
+fn adapter_with_claims(settings: &BTreeMap<&'static str, String>, claims: ClaimSources) -> OAuth2 {
     let settings: OAuth2Settings = serde_json::from_value(json!(settings)).expect("settings");
+    let settings = OAuth2Settings { claims, ..settings };
     let clock = Arc::new(SystemClock::default());
     OAuth2::new(&settings, Duration::from_secs(5), clock).expect("usable settings")
 }
@@ -358,6 +364,36 @@ impl Fixture for Server {
 
     fn account_states(&self) -> &[AccountState] {
         &[AccountState::Disabled]
+    }
+
+    fn adapter_with_claims(&self, claims: ClaimSources) -> Arc<dyn IamAdapter> {
+        Arc::new(adapter_with_claims(&self.settings("basic"), claims))
+    }
+
+    /// Neither server states attributes of users.
+    fn claim_members(&self) -> ClaimMembers {
+        ClaimMembers::Fixed(&[
+            ("username", ClaimType::Text),
+            ("exp", ClaimType::Integer),
+            ("active", ClaimType::Boolean),
+            ("username", ClaimType::ListOfTexts),
+        ])
+    }
+
+    async fn set_attributes(&self, _: &Account, _: &Map<String, Value>) {
+        panic!("neither server states attributes of users");
+    }
+
+    async fn introspection_response(&self, session: &UpstreamSession) -> Value {
+        let tokens = SessionTokens::of(session);
+        let introspected = match self.kind {
+            Kind::Glewlwyd => &tokens.refresh_token,
+            Kind::DjangoOAuth => &tokens.access_token,
+        };
+        let form = [("token", introspected.as_str())];
+        let (status, response) = self.call("basic", "introspect", &form).await;
+        assert_eq!(status, StatusCode::OK, "{response}");
+        response
     }
 
     async fn create_user(

@@ -4,39 +4,55 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use iam_adapters::clock::SystemClock;
-use iam_adapters::{Clock, IamAdapter, Permissions, Subject, UpstreamSession};
-use iam_conformance::{Account, AccountState, Fixture};
+use iam_adapters::{ClaimSources, Clock, IamAdapter, Permissions, Subject, UpstreamSession};
+use iam_conformance::{Account, AccountState, ClaimMembers, Fixture};
 use mock_iam::{Directory, Identity, Mock, MockSettings, User, Users};
 use secrecy::SecretString;
+use serde_json::{Map, Value};
+
+/// Makes an adapter whose tokens have these claims.
+type Connect = Box<dyn Fn(ClaimSources) -> Arc<dyn IamAdapter> + Send + Sync>;
 
 /// The administrator of an empty mock, for suites that test adapters.
 ///
 /// Its methods panic for an unknown user.
-#[derive(Debug)]
 pub struct MockFixture {
     directory: Arc<Directory>,
     adapter: Arc<dyn IamAdapter>,
+    connect: Connect,
 }
 
 impl MockFixture {
     /// An empty mock behind an adapter that wraps it.
-    pub fn wrapped(adapter: impl FnOnce(Mock) -> Arc<dyn IamAdapter>) -> Self {
+    pub fn wrapped(adapter: impl Fn(Mock) -> Arc<dyn IamAdapter> + Send + Sync + 'static) -> Self {
         Self::new(Arc::new(SystemClock::default()), adapter)
     }
 
     /// The same with this clock. Sessions have a lifetime of 8 hours.
-    pub fn new(clock: Arc<dyn Clock>, adapter: impl FnOnce(Mock) -> Arc<dyn IamAdapter>) -> Self {
+    pub fn new(
+        clock: Arc<dyn Clock>,
+        adapter: impl Fn(Mock) -> Arc<dyn IamAdapter> + Send + Sync + 'static,
+    ) -> Self {
         let lifetime = MockSettings::default().session_lifetime;
         let identity = Identity::default();
         let directory = Directory::new(identity, Users::default(), lifetime, clock);
         let directory = Arc::new(directory);
-        let adapter = adapter(Mock::new(Arc::clone(&directory)));
-        Self::over(directory, adapter)
+        let of = Arc::clone(&directory);
+        Self::over(directory, move |claims| {
+            adapter(Mock::new(Arc::clone(&of)).with_claims(claims))
+        })
     }
 
-    /// The administrator of this IAM, with an adapter of it.
-    pub fn over(directory: Arc<Directory>, adapter: Arc<dyn IamAdapter>) -> Self {
-        Self { directory, adapter }
+    /// The administrator of this IAM, with adapters of it that have these claims.
+    pub fn over(
+        directory: Arc<Directory>,
+        connect: impl Fn(ClaimSources) -> Arc<dyn IamAdapter> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            directory,
+            adapter: connect(ClaimSources::NONE),
+            connect: Box::new(connect),
+        }
     }
 }
 
@@ -52,6 +68,27 @@ impl Fixture for MockFixture {
             AccountState::Locked,
             AccountState::Incomplete,
         ]
+    }
+
+    fn adapter_with_claims(&self, claims: ClaimSources) -> Arc<dyn IamAdapter> {
+        (self.connect)(claims)
+    }
+
+    fn claim_members(&self) -> ClaimMembers {
+        ClaimMembers::Attributes
+    }
+
+    async fn set_attributes(&self, user: &Account, attributes: &Map<String, Value>) {
+        self.directory
+            .set_attributes(&user.email, attributes.clone())
+            .expect("known");
+    }
+
+    async fn introspection_response(&self, session: &UpstreamSession) -> Value {
+        let users = self.directory.users();
+        let mut users = users.iter();
+        let user = users.find(|user| *user.subject() == session.subject);
+        Value::Object(user.expect("known").attributes().clone())
     }
 
     async fn create_user(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::{
-    Capabilities, IamAdapter, IamError, Introspection, PermissionAge, SessionLocation,
+    Capabilities, Claims, IamAdapter, IamError, Introspection, PermissionAge, SessionLocation,
     UpstreamSession,
 };
 use mock_iam::{AccountState, Mock};
@@ -51,12 +51,17 @@ impl Wrapper for Directory {
         let mut users = self.mock.directory().users().into_iter();
         let entry = users.find(|user| *user.subject() == session.subject);
         let entry = entry.filter(|user| user.state() == AccountState::Active);
+        // Only the mock reads claims of an entry.
+        let claims = match self.mock.introspect(session).await? {
+            Introspection::Active { claims, .. } => claims,
+            Introspection::Inactive => Claims::NONE,
+        };
         Ok(
             entry.map_or(Introspection::Inactive, |user| Introspection::Active {
                 subject: user.subject().clone(),
                 permissions: user.permissions().clone(),
                 groups: None,
-                claims: iam_adapters::Claims::default(),
+                claims,
             }),
         )
     }

@@ -41,6 +41,9 @@ pub(super) enum Flaw {
     RenamesItself,
     ShowsPasswords,
     DeniesBackChannelLogout,
+    LosesClaims,
+    IgnoresClaimFaults,
+    RefusesForClaims,
 }
 
 /// Each flaw and the checks that must fail.
@@ -109,7 +112,25 @@ pub(super) const FLAWS: &[(Flaw, &[&str])] = &[
     ),
     (
         Flaw::CachesPermissions,
-        &["permissions_have_the_stated_age"],
+        &[
+            "permissions_have_the_stated_age",
+            "claims_have_the_age_of_permissions",
+        ],
+    ),
+    (
+        Flaw::LosesClaims,
+        &["claims_have_the_values_and_types_of_the_iam"],
+    ),
+    (
+        Flaw::IgnoresClaimFaults,
+        &[
+            "missing_required_claim_is_a_fault_that_names_it",
+            "claim_of_another_type_is_a_fault_without_its_value",
+        ],
+    ),
+    (
+        Flaw::RefusesForClaims,
+        &["missing_required_claim_is_a_fault_that_names_it"],
     ),
     (
         Flaw::CachesLiveness,
@@ -222,6 +243,9 @@ impl Wrapper for Flawed {
         }
         let altered = Credentials::new(email.to_owned(), self.altered(password)).expect("shape");
         match self.mock.authenticate(&altered, client).await {
+            Ok(begun) if self.is(Flaw::RefusesForClaims) && begun.permissions.is_none() => {
+                Err(IamError::Refused(Refusal::Incomplete))
+            }
             Ok(begun) => {
                 let login = (credentials.clone(), begun.clone());
                 self.logins.lock().expect("not poisoned").push(login);
@@ -241,7 +265,7 @@ impl Wrapper for Flawed {
             let logins = self.logins.lock().expect("not poisoned");
             let mut begun = logins.iter().map(|(_, begun)| &begun.session);
             let own = begun.find(|begun| begun.id == session.id);
-            session = own.expect("a session begun here").clone();
+            session = own.unwrap_or(&session).clone();
         }
         if self.is(Flaw::EndsSessionsAfterUse) && calls % 20 == 19 {
             self.mock.end_session(&session).await?;
@@ -252,7 +276,12 @@ impl Wrapper for Flawed {
             let last = self.last_session.lock().expect("not poisoned").clone();
             session = last.expect("set above");
         }
-        let now = self.mock.introspect(&session).await?;
+        let now = match self.mock.introspect(&session).await {
+            Err(IamError::UnreadableSession(_)) if self.is(Flaw::IgnoresClaimFaults) => {
+                self.mock.directory().introspect(&session)
+            }
+            stated => stated?,
+        };
         let mut answers = self.answers.lock().expect("not poisoned");
         let first = answers.entry(session.id).or_insert_with(|| now.clone());
         Ok(match (self.flaw, first, now) {
@@ -266,6 +295,21 @@ impl Wrapper for Flawed {
                     claims: iam_adapters::Claims::default(),
                 }
             }
+            (
+                Flaw::LosesClaims,
+                _,
+                Introspection::Active {
+                    subject,
+                    permissions,
+                    groups,
+                    ..
+                },
+            ) => Introspection::Active {
+                subject,
+                permissions,
+                groups,
+                claims: iam_adapters::Claims::default(),
+            },
             (_, _, now) => now,
         })
     }

@@ -31,7 +31,7 @@ async fn decorator_of_the_mock_passes_every_check() {
         deadline: Duration::from_secs(60),
         concurrency: 2,
     };
-    let guarded = |mock| -> Arc<dyn IamAdapter> {
+    let guarded = move |mock| -> Arc<dyn IamAdapter> {
         let clock = Arc::new(SystemClock::default());
         Arc::new(resilient(Arc::new(mock), limit, clock))
     };
@@ -42,7 +42,7 @@ async fn decorator_of_the_mock_passes_every_check() {
 async fn defective_adapter_fails_the_check_of_its_defect() {
     let mut failed = BTreeSet::new();
     for (flaw, checks) in flawed::FLAWS {
-        let fixture = MockFixture::wrapped(|mock| wrapped(&Flawed::new(mock, *flaw)));
+        let fixture = MockFixture::wrapped(move |mock| wrapped(&Flawed::new(mock, *flaw)));
         let failures: BTreeSet<_> = run_all(&fixture)
             .await
             .into_iter()
@@ -103,7 +103,8 @@ async fn directory_fails_the_check_of_each_capability_that_it_lacks() {
             "capabilities_agree_with_the_logout_audience",
         ),
     ] {
-        let directory = MockFixture::wrapped(|mock| wrapped(&Directory::new(mock, capabilities)));
+        let directory =
+            MockFixture::wrapped(move |mock| wrapped(&Directory::new(mock, capabilities)));
         let failures = run_all(&directory).await;
         let failures: Vec<_> = failures.into_iter().map(|(check, _)| check).collect();
         assert!(failures.contains(&check), "{capabilities:?}: {failures:?}");
@@ -114,6 +115,7 @@ async fn directory_fails_the_check_of_each_capability_that_it_lacks() {
 fn every_check_function_is_in_the_list() {
     let functions: BTreeSet<_> = [
         include_str!("../../src/administration.rs"),
+        include_str!("../../src/claims.rs"),
         include_str!("../../src/identity.rs"),
         include_str!("../../src/logins.rs"),
         include_str!("../../src/logout_tokens.rs"),
