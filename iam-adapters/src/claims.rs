@@ -158,6 +158,8 @@ impl ClaimSources {
                 return Err(unreadable(name, what));
             }
         }
+        // They are cached for every user, and their weight is their length.
+        claims.shrink_to_fit();
         Ok(Claims(claims.into()))
     }
 }

@@ -250,23 +250,29 @@ async fn inactive_removes_liveness_but_not_the_permissions_of_the_user() {
 
 #[test]
 fn caches_stay_within_their_size_limit() {
-    let cache = cache_of(ScriptedIam::default(), 256 * 1024);
     let names: Vec<_> = (0..20).map(|n| format!("permission:{n}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
-    for number in 0..2_000 {
-        let fingerprint = cache.fingerprint(&format!("{number}"), &format!("s{number}"));
-        cache.insert(&fingerprint, at(0), Some(permissions(&names)));
+    let claims = format!(",\"claim\":\"{}\"", "x".repeat(1_000));
+    let with_claims = UserData {
+        permissions: permissions(&[]).permissions.clone(),
+        claims: Claims::from_members(&claims).unwrap(),
+    };
+    for user in [permissions(&names), Arc::new(with_claims)] {
+        let cache = cache_of(ScriptedIam::default(), 256 * 1024);
+        for number in 0..2_000 {
+            let fingerprint = cache.fingerprint(&format!("{number}"), &format!("s{number}"));
+            cache.insert(&fingerprint, at(0), Some(Arc::clone(&user)));
+        }
+        cache.caches.liveness.run_pending_tasks();
+        cache.caches.permissions.run_pending_tasks();
+        let (sessions, users) = (&cache.caches.liveness, &cache.caches.permissions);
+        for weight in [sessions.weighted_size(), users.weighted_size()] {
+            assert!((1..=128 * 1024).contains(&weight), "{weight}");
+        }
+        assert!(sessions.entry_count() < 128 * 1024 / 400);
+        let content = u64::try_from(user.heap_size()).unwrap();
+        assert!(users.entry_count() * content < 128 * 1024, "{content}");
     }
-    cache.caches.liveness.run_pending_tasks();
-    cache.caches.permissions.run_pending_tasks();
-    let (sessions, users) = (&cache.caches.liveness, &cache.caches.permissions);
-    for weight in [sessions.weighted_size(), users.weighted_size()] {
-        assert!((1..=128 * 1024).contains(&weight), "{weight}");
-    }
-    assert!(sessions.entry_count() < 128 * 1024 / 400);
-    let content: usize = permissions(&names).heap_size();
-    let content = u64::try_from(content).unwrap();
-    assert!(users.entry_count() * content < 128 * 1024);
 }
 
 #[test]

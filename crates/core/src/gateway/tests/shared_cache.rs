@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use iam_adapters::claims::CLAIMS_BYTES_MAX;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::name::Name as _;
 use iam_adapters::resilient::Operation;
@@ -403,19 +404,32 @@ async fn entry_expires_in_the_store_when_it_is_as_old_as_the_freshness() {
 }
 
 #[tokio::test]
-async fn permissions_beyond_the_longest_entry_are_not_shared() {
-    let (here, there, cache) = replicas(policy());
+async fn permissions_and_claims_beyond_the_longest_entry_are_not_shared() {
     let names = |count: usize| {
         let names = (0..count).map(|number| format!("{number:0>64}"));
         names.collect::<Vec<_>>().join(" ")
     };
     let most = ENTRY_BYTES_MAX / 65;
-    for (count, shared) in [(most - 2, true), (most + 1, false)] {
+    // The longest claims are as long as the names of 31 permissions.
+    let long = format!(",\"claim\":\"{}\"", "x".repeat(CLAIMS_BYTES_MAX - 11));
+    for (claims, count, shared) in [
+        ("", most - 2, true),
+        ("", most + 1, false),
+        (&*long, most - 34, true),
+        (&*long, most - 30, false),
+    ] {
+        let iam = ScriptedIam {
+            claims: Claims::from_members(claims).unwrap(),
+            ..ScriptedIam::default()
+        };
+        let cache = MemoryCache::new();
+        let here = cache.join(&TestGateway::with(iam, policy()));
         here.iam.permit("alice", &names(count));
+        let there = cache.join(&replica_of(&here, Arc::clone(&here.keys), policy()));
         let session = here.log_in("alice").await;
         let expected = if shared { Source::Shared } else { Source::Miss };
-        assert_eq!(source(&there, &session).await, expected, "{count}");
-        cache.entries.lock().unwrap().clear();
+        let source = source(&there, &session).await;
+        assert_eq!(source, expected, "{count}, {} bytes", claims.len());
     }
 }
 

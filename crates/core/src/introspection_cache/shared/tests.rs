@@ -1,7 +1,14 @@
 use aws_lc_rs::digest::SHA256_OUTPUT_LEN;
 use proptest::prelude::*;
 
+use super::super::{CachedUser, Caches, Freshness};
 use super::*;
+
+const FRESHNESS: Freshness = Freshness {
+    liveness: LIFETIME,
+    permissions: LIFETIME,
+    stale_if_error: Duration::ZERO,
+};
 
 const LIFETIME: Duration = Duration::from_secs(30);
 
@@ -134,6 +141,11 @@ fn extreme_times_make_an_entry_old_or_invalid() {
     );
 }
 
+fn key() -> CacheSealingKey {
+    let key = DerivationKey::new(b"secret", "k1", jiff::Timestamp::UNIX_EPOCH);
+    CacheSealingKey::derive(&key)
+}
+
 fn fingerprint(session: u8, subject: u8) -> Fingerprint {
     Fingerprint {
         session: [session; SHA256_OUTPUT_LEN],
@@ -158,11 +170,7 @@ fn additional_data_differs_in_key_session_and_subject() {
 
 #[test]
 fn entries_of_equal_content_have_different_keys() {
-    let key = CacheSealingKey::derive(&DerivationKey::new(
-        b"secret",
-        "k1",
-        jiff::Timestamp::UNIX_EPOCH,
-    ));
+    let key = key();
     let sealed = |salt| seal(&key, "k", [salt; SALT_LEN], &fingerprint(1, 1), vec![0; 64]).unwrap();
     let text = |entry: &[u8]| split(entry).unwrap().text.to_vec();
     assert_ne!(text(&sealed(1)), text(&sealed(2)));
@@ -171,11 +179,7 @@ fn entries_of_equal_content_have_different_keys() {
 
 #[test]
 fn longest_entry_is_bounded() {
-    let key = CacheSealingKey::derive(&DerivationKey::new(
-        b"secret",
-        "k1",
-        jiff::Timestamp::UNIX_EPOCH,
-    ));
+    let key = key();
     let sealed = |length| {
         let content = vec![0; length];
         seal(&key, "kid", [0; SALT_LEN], &fingerprint(1, 1), content)
@@ -190,10 +194,40 @@ fn longest_entry_is_bounded() {
 
 #[test]
 fn debug_output_of_the_key_contains_no_bytes_of_it() {
-    let key = CacheSealingKey::derive(&DerivationKey::new(
-        b"secret",
-        "k1",
-        jiff::Timestamp::UNIX_EPOCH,
-    ));
+    let key = key();
     assert_eq!(format!("{key:?}"), "CacheSealingKey([REDACTED])");
+}
+
+/// docs/capacity.md has a row for each user.
+#[test]
+fn sizes_of_entries_are_those_of_the_documentation() {
+    let page = include_str!("../../../../../docs/capacity.md");
+    let four = r#","department":"sales","level":7,"staff":true,"teams":["blue","green"]"#;
+    // A key id as the service makes it.
+    let kid = "k".repeat(43);
+    for (count, claims, number) in [(2, "", 0), (2, four, 4), (10, "", 0), (10, four, 4)] {
+        let names = (0..count).map(|number| format!("urn:shop:orders:order:{number:04}"));
+        let user = UserData {
+            permissions: names
+                .map(|name| Permission::parse(&name).unwrap())
+                .collect(),
+            claims: Claims::from_members(claims).unwrap(),
+        };
+        let content = EntryContent::encode(REQUESTED, LIFETIME, &user);
+        let shared = seal(&key(), &kid, [0; SALT_LEN], &fingerprint(1, 1), content);
+        let shared = shared.unwrap().len();
+        let caches = Caches::new(1024 * 1024, &[FRESHNESS]);
+        let held = CachedUser {
+            requested_at: Moment {
+                unix: REQUESTED,
+                monotonic: Duration::ZERO,
+            },
+            user: Arc::new(user),
+        };
+        caches.permissions.insert([0; SHA256_OUTPUT_LEN], held);
+        let [_, usage] = caches.usage();
+        let row = format!("| {count} | {number} | {} | {shared} |", usage.bytes);
+        println!("{row}");
+        assert!(page.contains(&row), "docs/capacity.md lacks {row}");
+    }
 }
