@@ -15,12 +15,14 @@ BINARY = Path(os.environ.get("GATEWAY_BIN") or TARGET / "debug" / "auth-gateway-
 
 
 @contextlib.contextmanager
-def running(settings=None):
+def running(settings=None, config=None):
     """Yields the URLs of both listeners (the public one is also the issuer) when it is ready; stops it afterwards.
 
-    `settings` are named as in the configuration file: {"token.lifetime": "5m"}.
+    `settings` are named as in the configuration file: {"token.lifetime": "5m"}. `config` is such a file.
     """
     url, management_url, environment = make_environment(settings)
+    if config is not None:
+        environment["AUTH_GATEWAY_CONFIG"] = str(config)
     with tempfile.TemporaryFile() as log:
         gateway = subprocess.Popen([BINARY], env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
