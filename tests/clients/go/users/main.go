@@ -17,12 +17,12 @@ func main() {
 	users := mockcontrol.NewAPIClient(configuration).UsersAPI
 	ctx := context.Background()
 
-	carol := mockcontrol.NewNewUser("carol@example.test", "carol-pass")
+	carol := mockcontrol.NewUserToCreate("carol@example.test", "carol-pass")
 	carol.SetAttributes(map[string]any{
 		"address": map[string]any{"country": "PT"}, "department": "sales", "level": 7, "staff": true,
 		"teams": []string{"blue", "green"},
 	})
-	if _, _, err := users.CreateUser(ctx).NewUser(*carol).Execute(); err != nil {
+	if _, _, err := users.CreateUser(ctx).UserToCreate(*carol).Execute(); err != nil {
 		log.Fatal(err)
 	}
 	user, _, err := users.ShowUser(ctx, "carol@example.test").Execute()
