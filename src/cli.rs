@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
+use tokio::runtime::Runtime;
 
 use crate::config::{Registry, Settings};
 
@@ -29,70 +30,47 @@ mod run;
 mod tests;
 mod welcome;
 
-pub use audit::{AuditCommand, AuditValue};
-pub use config::ConfigCommand;
 pub use error::{UserError, report};
-pub use init::Init;
-pub use keys::{
-    FirstUse, GenerateKey, KeyCommand, KeyTimes, KeyUse, ListKeys, RemoveKey, RotateKeys,
-    SigningAlgorithm,
-};
-pub use revoke::{Restriction, Revoke, Sessions};
 pub use run::{Program, execute, run, stop_signal};
 pub use welcome::generated_key;
+
+use audit::AuditCommand;
+use config::ConfigCommand;
+use init::Init;
+use keys::KeyCommand;
+use revoke::Revoke;
 
 /// The configuration file if there is no `--config`.
 const CONFIG_VARIABLE: &str = "AUTH_GATEWAY_CONFIG";
 
 /// How the program ends, with the numbers of `sysexits.h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Exit {
     /// Success.
-    Ok,
+    Ok = 0,
     /// The arguments or the settings are wrong.
-    Configuration,
+    Configuration = 64,
     /// The IAM, or the running gateway that a command calls, cannot be reached or refuses the call.
-    Unavailable,
+    Unavailable = 69,
     /// The gateway itself failed.
-    Internal,
-}
-
-impl Exit {
-    /// The exit code.
-    #[must_use]
-    pub const fn code(self) -> u8 {
-        match self {
-            Self::Ok => 0,
-            Self::Configuration => 64,
-            Self::Unavailable => 69,
-            Self::Internal => 70,
-        }
-    }
+    Internal = 70,
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit.code())
+        Self::from(exit as u8)
     }
-}
-
-/// The program ends without a command: help was requested, or the arguments are wrong.
-#[derive(Debug, PartialEq, Eq)]
-pub struct EarlyExit {
-    /// The text for standard output if `exit` is [`Exit::Ok`], otherwise for standard error.
-    pub text: String,
-    /// How the program ends.
-    pub exit: Exit,
 }
 
 /// Reads the arguments, the program's own name first.
 ///
 /// # Errors
 ///
-/// [`EarlyExit`] if there is no command to run.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, EarlyExit> {
+/// Help was requested, or the arguments are wrong.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, clap::Error> {
     let Arguments { command, config } = Arguments::try_parse_from(arguments)?;
-    command.unwrap_or(Command::Serve { config }).consistent()
+    command.unwrap_or(Command::Serve(config)).consistent()
 }
 
 impl Command {
@@ -100,14 +78,12 @@ impl Command {
     ///
     /// # Errors
     ///
-    /// [`EarlyExit`] if they do.
-    pub fn consistent(self) -> Result<Self, EarlyExit> {
+    /// They do.
+    pub fn consistent(self) -> Result<Self, clap::Error> {
         match &self {
             Self::Keys(keys) if keys.selects_algorithm_of_sealing() => {
                 let problem = "--alg is for signing keys; sealing keys have one algorithm";
-                Err(Arguments::command()
-                    .error(ErrorKind::ArgumentConflict, problem)
-                    .into())
+                Err(Arguments::command().error(ErrorKind::ArgumentConflict, problem))
             }
             _ => Ok(self),
         }
@@ -122,19 +98,6 @@ impl ConfigFile {
             .get(CONFIG_VARIABLE)
             .filter(|name| !name.is_empty());
         self.config.as_deref().or(named.map(Path::new))
-    }
-}
-
-impl From<clap::Error> for EarlyExit {
-    fn from(error: clap::Error) -> Self {
-        Self {
-            text: error.to_string(),
-            exit: if error.use_stderr() {
-                Exit::Configuration
-            } else {
-                Exit::Ok
-            },
-        }
     }
 }
 
@@ -207,11 +170,7 @@ pub struct ConfigFile {
 #[derive(Debug, PartialEq, Eq, Subcommand)]
 pub enum Command {
     /// Run the gateway (the default)
-    Serve {
-        /// The option `--config`
-        #[command(flatten)]
-        config: ConfigFile,
-    },
+    Serve(ConfigFile),
     /// Check the configuration without running the gateway, and report every problem
     Check {
         /// The option `--config`
@@ -246,11 +205,7 @@ pub enum Command {
     ///
     /// Calls `/health/ready` of `management.listen`, and writes the status with the codes of its
     /// reasons. A degraded gateway should get traffic.
-    Healthcheck {
-        /// The option `--config`
-        #[command(flatten)]
-        config: ConfigFile,
-    },
+    Healthcheck(ConfigFile),
     /// Write the completions for a shell to standard output
     Completions {
         /// The shell
@@ -294,15 +249,23 @@ fn write_new(path: &Path, mode: u32, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {shown}"))
 }
 
-/// Writes the completions of the production program.
-fn completions(shell: Shell, out: &mut dyn Write) -> io::Result<()> {
-    // It panics if it cannot write.
-    let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "auth-gateway", &mut text);
-    out.write_all(&text)
+/// The runtime of a command that makes calls.
+fn runtime() -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
 }
 
-/// Writes the manual page of the production program.
-fn man(mut out: &mut dyn Write) -> io::Result<()> {
-    clap_mangen::Man::new(Arguments::command()).render(&mut out)
+/// The completions of the production program.
+fn completions(shell: Shell) -> Vec<u8> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "auth-gateway", &mut text);
+    text
+}
+
+/// The manual page of the production program.
+fn man() -> io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(Arguments::command()).render(&mut page)?;
+    Ok(page)
 }

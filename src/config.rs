@@ -6,11 +6,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr, VariantNames};
 use thiserror::Error;
 
 mod audit;
 mod cache;
 mod effective;
+mod errors;
 mod http;
 mod iam;
 mod keys;
@@ -20,7 +22,6 @@ mod log;
 mod login_limits;
 mod management;
 mod permissions;
-mod problems;
 mod public_url;
 mod reading;
 mod redis;
@@ -44,32 +45,31 @@ mod safety_tests;
 #[cfg(test)]
 mod tests;
 
-pub use audit::{AuditDestination, AuditSettings};
-pub use cache::CacheSettings;
-pub use effective::{EffectiveSetting, EffectiveSettings, Origin};
-pub use http::{HttpSettings, TlsSettings};
-pub use iam::{IamOptions, IamSection};
+pub(crate) use audit::{AuditDestination, AuditSettings};
+pub(crate) use errors::ConfigErrors;
+pub use http::HttpSettings;
+pub(crate) use iam::{IamOptions, IamSection};
 pub use iam_adapters::registry::{IamSettings, Registry};
-pub use keys::KeySettings;
+pub(crate) use keys::KeySettings;
 pub(crate) use known::is_own_variable;
-pub use log::{LogFormat, LogSettings};
-pub use login_limits::LoginLimitSettings;
-pub use management::ManagementSettings;
-pub use permissions::{PermissionSettings, PermissionSourceKind};
-pub(crate) use problems::Problems;
-pub use public_url::{InvalidPublicUrl, PublicUrl};
-pub use redis::{RedisSettings, SentinelAddress, SentinelSettings};
-pub use server_url::ServerUrl;
-pub use session::SessionSettings;
-pub use source::{NamedFiles, Source};
+pub(crate) use log::{LogFormat, LogSettings};
+pub use permissions::PermissionSourceKind;
+pub(crate) use source::{NamedFiles, SettingsSource};
 #[cfg(test)]
 pub(crate) use tests::sample;
-pub use token::TokenSettings;
-pub use traces::TraceSettings;
-pub use upstream::UpstreamSettings;
+pub(crate) use traces::TraceSettings;
+
+use cache::CacheSettings;
+use login_limits::LoginLimitSettings;
+use management::ManagementSettings;
+use permissions::PermissionSettings;
+use public_url::PublicUrl;
+use redis::{RedisSettings, SentinelSettings};
+use session::SessionSettings;
+use token::TokenSettings;
+use upstream::UpstreamSettings;
 
 use known::join;
-use section::choice;
 
 /// The most for `stale_if_error`. A permission that is removed during an outage of the IAM is granted
 /// during that time.
@@ -80,6 +80,7 @@ const STALE_IF_ERROR_MAX: Duration = Duration::from_secs(15 * 60);
 #[serde(default)]
 pub struct Settings {
     /// Whether unsafe settings for development are allowed.
+    #[serde(deserialize_with = "section::choice")]
     pub environment: Environment,
     /// How much older than its freshness cached data may be while the IAM does not respond.
     #[serde(with = "humantime_serde")]
@@ -120,15 +121,18 @@ pub struct Settings {
     pub files: NamedFiles,
 }
 
-choice! {
-    /// The purpose of the gateway.
-    pub enum Environment {
-        /// For development: built-in users and ephemeral keys are allowed on loopback addresses.
-        #[default]
-        Development = "development",
-        /// For real users: unsafe settings are refused.
-        Production = "production",
-    }
+/// The purpose of the gateway.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, IntoStaticStr, Serialize, VariantNames,
+)]
+#[serde(into = "&'static str")]
+#[strum(serialize_all = "lowercase")]
+pub enum Environment {
+    /// For development: built-in users and ephemeral keys are allowed on loopback addresses.
+    #[default]
+    Development,
+    /// For real users: unsafe settings are refused.
+    Production,
 }
 
 /// Every problem of the settings.
@@ -151,10 +155,9 @@ pub fn load(
     environment: &BTreeMap<String, String>,
     registry: &Registry,
 ) -> Result<Settings, InvalidSettings> {
-    let source = Source::new(file, environment, registry);
-    source
-        .load_with(|_, _| Some(()))
-        .map(|(settings, ())| settings)
+    let source = SettingsSource::new(file, environment, registry);
+    let loaded = source.load_with(|_, _, _| Some(()))?;
+    Ok(loaded.0)
 }
 
 impl Settings {
@@ -163,7 +166,7 @@ impl Settings {
         let public_url = &self.http.public_url;
         self.token.default_audience(public_url);
         if let Some(redis) = &mut self.redis {
-            redis.prefix = Some(redis.prefix(public_url));
+            redis.default_prefix(public_url);
         }
         self.login_limits.derive_defaults(&mut self.iams);
         if let [only] = &mut *self.iams {
@@ -174,7 +177,7 @@ impl Settings {
         }
     }
 
-    fn check(&self, problems: &mut Problems) {
+    fn check(&self, problems: &mut ConfigErrors) {
         problems.within(
             "stale_if_error",
             self.stale_if_error,
@@ -202,7 +205,7 @@ impl Settings {
         safety::check(self, problems);
     }
 
-    fn check_listeners(&self, problems: &mut Problems) {
+    fn check_listeners(&self, problems: &mut ConfigErrors) {
         let (public, management) = (self.http.listen, self.management.listen);
         let overlap = public.ip() == management.ip()
             || public.ip().is_unspecified()

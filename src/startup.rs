@@ -2,9 +2,8 @@
 
 mod dependencies;
 mod keys;
-mod probe;
 mod reload;
-mod revocations;
+mod replication;
 mod tls;
 mod traces;
 
@@ -20,20 +19,20 @@ use actix_service::{IntoServiceFactory, ServiceFactory};
 use actix_web::Error;
 use actix_web::body::MessageBody;
 use actix_web::dev::{AppConfig, Server};
+use actix_web::rt::spawn;
 use actix_web::web::Data;
 use anyhow::Context as _;
 use futures_util::future::join_all;
 use iam_adapters::permission_source::WithPermissionSource;
 use iam_adapters::{IamAdapter, ResilientAdapter};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::audit::AuditLog;
 use crate::config::Settings;
-use crate::health::{Health, Lifecycle};
+use crate::health::Health;
 use crate::http::{self, AppState, RequestLog};
 use crate::telemetry::json_lines::Flusher;
 use crate::telemetry::metrics::{EventMetrics, Metrics};
-use crate::telemetry::traces::SpanExporter;
 use auth_gateway_core::TokenPolicy;
 use auth_gateway_core::event::{Event, Subscriber, Subscribers};
 use auth_gateway_core::iams::{Iam, IamParts};
@@ -193,19 +192,16 @@ pub type BoundServer = (Server, SocketAddr);
 
 /// The service, bound to its ports and not yet running.
 pub struct Application {
-    public: Server,
-    management: Server,
-    addresses: Addresses,
+    public: BoundServer,
+    management: BoundServer,
     background: Pin<Box<dyn Future<Output = ()>>>,
     gateway: Arc<Gateway>,
-    lifecycle: Lifecycle,
+    parts: ServiceDependencies,
     replication: Option<ReplicationStream>,
     files: FilePoller,
-    span_exporter: Option<SpanExporter>,
     shutdown_delay: Duration,
     /// Whether the service manager keeps the public socket open after the end.
     socket_stays_open: bool,
-    audit: Arc<AuditLog>,
     /// Last, so that it is dropped after everything that writes lines.
     audit_flusher: Option<Flusher>,
 }
@@ -229,8 +225,14 @@ impl Application {
         let management = bind(management, &app_state, management_app)?;
         let iams = settings.iams.iter().zip(connected.gateway.iams().iter());
         let probing = iams.map(|(section, iam)| {
-            let interval = section.upstream.probe_interval;
-            probe::run(Arc::clone(iam.adapter()), interval)
+            let (adapter, interval) = (Arc::clone(iam.adapter()), section.upstream.probe_interval);
+            async move {
+                // Readiness does not depend on requests of users. The observer of the adapter gets the results.
+                loop {
+                    let _ = adapter.probe().await;
+                    sleep(interval).await;
+                }
+            }
         });
         let probing = join_all(probing);
         let finishing = Arc::clone(&connected.gateway).finish_logouts();
@@ -262,34 +264,27 @@ impl Application {
     ) -> anyhow::Result<Self> {
         let (gateway, health) = (&app_state.gateway, &app_state.health);
         use_certificate(parts.tls.as_deref(), &parts.metrics, health);
-        let replication = revocations::replication_stream(settings, &parts, gateway);
-        let files = FilePoller::new(settings, &parts, gateway, health);
-        let audit_flusher = parts.audit.open()?;
-        let ((public, public_address), (management, management_address)) = (public, management);
         Ok(Self {
             public,
             management,
-            addresses: Addresses {
-                public: public_address,
-                management: management_address,
-            },
             background: Box::pin(background),
             gateway: Arc::clone(gateway),
-            lifecycle: parts.lifecycle,
-            replication,
-            files,
-            span_exporter: parts.traces.map(|(_, exporter)| exporter),
+            replication: replication::stream(settings, &parts, gateway),
+            files: FilePoller::new(settings, &parts, gateway, health),
             shutdown_delay: settings.http.shutdown_delay,
             socket_stays_open: parts.sockets.get(PUBLIC_SOCKET)?.is_some(),
-            audit: Arc::clone(&parts.audit),
-            audit_flusher,
+            audit_flusher: parts.audit.open()?,
+            parts,
         })
     }
 
     /// The addresses of the listeners, with the ports that the system chose for port 0.
     #[must_use]
     pub fn addresses(&self) -> Addresses {
-        self.addresses
+        Addresses {
+            public: self.public.1,
+            management: self.management.1,
+        }
     }
 
     /// Serves until `stop` is ready. Then readiness becomes `not_ready`, requests are served for the
@@ -299,40 +294,45 @@ impl Application {
     ///
     /// A listener failed.
     pub async fn run_until_stopped(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let (public, management) = (self.public.handle(), self.management.handle());
+        let addresses = self.addresses();
+        let ((public_server, _), (management_server, _)) = (self.public, self.management);
+        let (public, management) = (public_server.handle(), management_server.handle());
         // Before the first request, so that its line follows these.
         let version = env!("CARGO_PKG_VERSION");
         self.gateway.emit(&Event::Started { version });
         self.files.report_keys();
-        let serving = actix_web::rt::spawn(self.public);
-        let serving_management = actix_web::rt::spawn(self.management);
-        let background = actix_web::rt::spawn(self.background);
-        let audit = Arc::clone(&self.audit);
-        let summing = actix_web::rt::spawn(async move { audit.keep_writing_sums().await });
-        let replication = revocations::run(self.replication);
-        let file_poller = actix_web::rt::spawn(self.files.run());
-        let exporting = self.span_exporter.clone();
-        let exporting = actix_web::rt::spawn(async move {
-            if let Some(exporter) = exporting {
-                exporter.run().await;
-            }
-        });
+        let ServiceDependencies {
+            audit,
+            lifecycle,
+            traces,
+            ..
+        } = self.parts;
+        let exporter = traces.map(|(_, exporter)| exporter);
+        let serving = spawn(public_server);
+        let serving_management = spawn(management_server);
+        let background = spawn(self.background);
+        let sums = Arc::clone(&audit);
+        let summing = spawn(async move { sums.keep_writing_sums().await });
+        let replication = replication::run(self.replication);
+        let file_poller = spawn(self.files.run());
+        let exporting = exporter.clone();
+        let exporting = exporting.map(|exporter| spawn(async move { exporter.run().await }));
         tracing::info!(
-            http.address = %self.addresses.public,
-            management.address = %self.addresses.management,
+            http.address = %addresses.public,
+            management.address = %addresses.management,
             "listening"
         );
         let stopped = async {
             stop.await;
             tracing::info!("stopping");
-            self.lifecycle.begin_shutdown();
-            tokio::time::sleep(self.shutdown_delay).await;
+            lifecycle.begin_shutdown();
+            sleep(self.shutdown_delay).await;
             if self.socket_stays_open {
                 // Further connections wait for the next process.
                 public.pause().await;
-                tokio::time::sleep(LAST_ACCEPTED_DELAY).await;
+                sleep(LAST_ACCEPTED_DELAY).await;
             }
-            self.lifecycle.drain();
+            lifecycle.drain();
             public.stop(true).await;
         };
         let served = tokio::select! {
@@ -342,14 +342,14 @@ impl Application {
         };
         background.abort();
         summing.abort();
-        tokio::join!(revocations::end(replication), finish_logouts(&self.gateway));
+        tokio::join!(replication::end(replication), finish_logouts(&self.gateway));
         file_poller.abort();
-        exporting.abort();
-        if let Some(exporter) = &self.span_exporter {
+        if let (Some(exporting), Some(exporter)) = (exporting, exporter) {
+            exporting.abort();
             exporter.finish().await;
         }
         management.stop(true).await;
-        self.audit.write_sums();
+        audit.write_sums();
         self.gateway.emit(&Event::Stopped);
         drop(self.audit_flusher);
         tracing::info!("stopped");

@@ -7,9 +7,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write;
 
-use auth_gateway::cli::{
-    self, ABOUT, ConfigFile, EarlyExit, Exit, Program, UserError, generated_key,
-};
+use auth_gateway::cli::{self, ABOUT, ConfigFile, Exit, Program, UserError, generated_key};
 use auth_gateway::config::{self, Settings};
 use auth_gateway::startup::Addresses;
 use clap::{Parser, Subcommand};
@@ -66,10 +64,10 @@ pub enum Command {
 ///
 /// # Errors
 ///
-/// [`EarlyExit`] for help and invalid arguments.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, EarlyExit> {
+/// Help was requested, or the arguments are wrong.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, clap::Error> {
     let Arguments { command, config } = Arguments::try_parse_from(arguments)?;
-    match command.unwrap_or(Command::Gateway(cli::Command::Serve { config })) {
+    match command.unwrap_or(Command::Gateway(cli::Command::Serve(config))) {
         Command::Gateway(command) => command.consistent().map(Command::Gateway),
         command @ Command::MockIam { .. } => Ok(command),
     }
@@ -134,11 +132,7 @@ fn hints(settings: &Settings, addresses: Addresses) -> String {
         "console     {management}/mock/  {management}/mock/v1/openapi.yaml"
     );
     if mock.users_file.is_none() {
-        let scheme = if settings.http.tls.files().is_some() {
-            "https"
-        } else {
-            "http"
-        };
+        let scheme = settings.http.scheme();
         let _ = write!(
             hints,
             "{}",

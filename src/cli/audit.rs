@@ -11,21 +11,17 @@ use super::{ConfigFile, Exit, Invocation};
 use auth_gateway_core::identifiers::IdentifierKey;
 use auth_gateway_core::session_id::SessionId;
 
-/// The commands about the audit log.
 #[derive(Debug, PartialEq, Eq, Subcommand)]
 pub enum AuditCommand {
     /// Compute the identifier of an account, a session or a client, to search for its lines
     Id {
-        /// The value
         #[command(flatten)]
         value: AuditValue,
-        /// The option `--config`
         #[command(flatten)]
         config: ConfigFile,
     },
 }
 
-/// What the identifier is of.
 #[derive(Debug, PartialEq, Eq, Args)]
 #[group(required = true, multiple = false)]
 pub struct AuditValue {

@@ -4,9 +4,8 @@ use std::io::ErrorKind;
 
 use super::error::UserError;
 use super::{ConfigFile, Exit, Invocation};
-use crate::config::Source;
+use crate::config::SettingsSource;
 
-/// The commands of `config`.
 #[derive(Debug, PartialEq, Eq, clap::Subcommand)]
 pub enum ConfigCommand {
     /// Write the settings in effect with their origins, without secrets
@@ -14,7 +13,6 @@ pub enum ConfigCommand {
     /// The output is a settings file, with the origin of each value as a comment: the default, the file
     /// or a variable of the environment. It can be loaded again if the secrets are set elsewhere.
     Show {
-        /// The option `--config`
         #[command(flatten)]
         config: ConfigFile,
         /// Write JSON: an object for each key, with `value` or `hidden`, and `origin`
@@ -34,7 +32,7 @@ pub(super) fn show(
         out,
         ..
     } = invocation;
-    let source = Source::new(config.path(environment), environment, registry);
+    let source = SettingsSource::new(config.path(environment), environment, registry);
     let settings = source.effective().map_err(UserError::from)?;
     let text = if json {
         serde_json::to_string_pretty(&settings)? + "\n"

@@ -22,7 +22,6 @@ const SETTINGS: &str = include_str!("init/settings.toml");
 /// The line of the settings that names the key of identifiers.
 const KEY_SETTING: &str = "#identifier_key_file = \"/etc/auth-gateway/secrets/identifier-key\"";
 
-/// The arguments of `init`.
 #[derive(Debug, PartialEq, Eq, Args)]
 pub struct Init {
     /// The kind of IAM
@@ -35,10 +34,6 @@ pub struct Init {
 }
 
 /// Writes the settings and, with a file, the key of identifiers.
-///
-/// # Errors
-///
-/// [`UserError`] if there is no such kind of IAM or the file exists; otherwise if it cannot be written.
 pub(super) fn init(
     Init { iam, output }: &Init,
     registry: &Registry,
@@ -148,7 +143,7 @@ mod tests {
     fn lifetime_of_tokens_is_the_default_because_there_is_one_recommendation() {
         let (_, text) = run("keycloak", None);
         let settings: toml::Table = text.parse().unwrap();
-        let default = config::TokenSettings::default().lifetime;
+        let default = config::Settings::default().token.lifetime;
         let default = humantime_serde::re::humantime::format_duration(default).to_string();
         assert_eq!(settings["token"]["lifetime"].as_str(), Some(&*default));
     }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use iam_adapters::name::Name as _;
 use jiff::Timestamp;
@@ -21,7 +22,6 @@ use auth_gateway_core::keys::{
     self, Algorithm, FileTimes, KeyFile, KeyPurpose, KeyState, SealingKey, Times,
 };
 
-/// The commands about key files.
 #[derive(Debug, PartialEq, Eq, Subcommand)]
 pub enum KeyCommand {
     /// Make a key, as a new file in the directory
@@ -66,7 +66,6 @@ pub(super) fn run(command: &KeyCommand, invocation: &mut Invocation<'_>) -> anyh
     }
 }
 
-/// The key to make.
 #[derive(Debug, PartialEq, Eq, Args)]
 pub struct GenerateKey {
     /// The directory for the key
@@ -76,8 +75,8 @@ pub struct GenerateKey {
     #[arg(long = "use", value_enum, value_name = "USE", default_value_t = KeyUse::Signing)]
     pub purpose: KeyUse,
     /// The algorithm of a signing key [default: ES256]
-    #[arg(long = "alg", value_enum, value_name = "ALG")]
-    pub algorithm: Option<SigningAlgorithm>,
+    #[arg(long = "alg", value_name = "ALG", value_parser = algorithms())]
+    pub algorithm: Option<Algorithm>,
     /// When the use of the key begins: `now`, or a time such as 2030-01-31T12:00:00Z
     ///
     /// The format is RFC 3339. Verifiers must have a key before it is used. So by default the first
@@ -87,7 +86,6 @@ pub struct GenerateKey {
     pub first_use: Option<FirstUse>,
 }
 
-/// The directory to list.
 #[derive(Debug, PartialEq, Eq, Args)]
 pub struct ListKeys {
     /// The directory of the keys
@@ -96,12 +94,10 @@ pub struct ListKeys {
     /// Write an array of JSON objects
     #[arg(long)]
     pub json: bool,
-    /// The durations that determine the states.
     #[command(flatten)]
     pub times: KeyTimes,
 }
 
-/// The keys to replace.
 #[derive(Debug, PartialEq, Eq, Args)]
 pub struct RotateKeys {
     /// The directory of the keys [default: those of the configuration]
@@ -110,18 +106,16 @@ pub struct RotateKeys {
     /// What the keys are for [default: signing with --dir, else both]
     #[arg(long = "use", value_enum, value_name = "USE")]
     pub purpose: Option<KeyUse>,
-    /// The durations that determine the states.
     #[command(flatten)]
     pub times: KeyTimes,
     /// The algorithm of a new signing key [default: that of the newest one, else ES256]
-    #[arg(long = "alg", value_enum, value_name = "ALG")]
-    pub algorithm: Option<SigningAlgorithm>,
+    #[arg(long = "alg", value_name = "ALG", value_parser = algorithms())]
+    pub algorithm: Option<Algorithm>,
     /// How long each key is used; `0s` makes the next one now, unless one is waiting already
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30d")]
     pub every: Duration,
 }
 
-/// The key to remove.
 #[derive(Debug, PartialEq, Eq, Args)]
 pub struct RemoveKey {
     /// The directory of the key
@@ -150,7 +144,6 @@ pub struct KeyTimes {
     pub session_max_lifetime: Option<Duration>,
 }
 
-/// What a key is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum KeyUse {
@@ -160,37 +153,11 @@ pub enum KeyUse {
     Sealing,
 }
 
-/// The algorithm of a signing key (RFC 7518 section 3.1, RFC 8037).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SigningAlgorithm {
-    /// ECDSA on P-256
-    #[value(name = "ES256")]
-    Es256,
-    /// Ed25519
-    #[value(name = "EdDSA")]
-    EdDsa,
-    /// RSA, for verifiers that support no other
-    #[value(name = "RS256")]
-    Rs256,
-}
-
 /// When a key begins to be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstUse {
-    /// At once.
     Now,
-    /// From this time on.
     At(Timestamp),
-}
-
-impl From<SigningAlgorithm> for Algorithm {
-    fn from(algorithm: SigningAlgorithm) -> Self {
-        match algorithm {
-            SigningAlgorithm::Es256 => Self::Es256,
-            SigningAlgorithm::EdDsa => Self::EdDsa,
-            SigningAlgorithm::Rs256 => Self::Rs256,
-        }
-    }
 }
 
 impl FromStr for FirstUse {
@@ -205,6 +172,19 @@ impl FromStr for FirstUse {
     }
 }
 
+/// The algorithms of signing keys (RFC 7518 section 3.1, RFC 8037).
+fn algorithms() -> impl TypedValueParser<Value = Algorithm> {
+    let algorithms = [
+        (Algorithm::Es256, "ECDSA on P-256"),
+        (Algorithm::EdDsa, "Ed25519"),
+        (Algorithm::Rs256, "RSA, for verifiers that support no other"),
+    ];
+    let value = |(one, help): (Algorithm, _)| PossibleValue::new(one.name()).help(help);
+    let named = |name: &str| Algorithm::ALL.into_iter().find(|one| one.name() == name);
+    PossibleValuesParser::new(algorithms.map(value))
+        .try_map(move |name| named(&name).ok_or("no such algorithm"))
+}
+
 /// Durations are written here as in the configuration.
 fn duration(text: &str) -> Result<Duration, humantime_serde::re::humantime::DurationError> {
     humantime_serde::re::humantime::parse_duration(text)
@@ -213,9 +193,7 @@ fn duration(text: &str) -> Result<Duration, humantime_serde::re::humantime::Dura
 fn generate(key: &GenerateKey, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let purpose = match key.purpose {
         KeyUse::Sealing => KeyPurpose::Sealing,
-        KeyUse::Signing => {
-            KeyPurpose::Signing(key.algorithm.map_or(Algorithm::Es256, Algorithm::from))
-        }
+        KeyUse::Signing => KeyPurpose::Signing(key.algorithm.unwrap_or(Algorithm::Es256)),
     };
     let now = Timestamp::now();
     let max_age = KeySettings::default().jwks_max_age;
@@ -297,45 +275,35 @@ struct ListedKey {
 }
 
 impl ListedKey {
-    /// A key of this purpose; `None`: its algorithm is not known.
+    /// A key with its purpose and state; `None`: its algorithm is not known.
     fn new(of: Option<(KeyUse, KeyState)>, key: &KeyFile) -> Self {
         let second = |time: Timestamp| format!("{time:.0}");
-        let Some((purpose, key_state)) = of else {
-            return Self {
-                purpose: "unknown",
-                algorithm: "?",
-                state: "unusable",
-                first_use: second(key.first_use()),
-                kid: key.kid().to_owned(),
-                times: BTreeMap::new(),
-                description: String::new(),
-            };
-        };
-        let (state, times, description) = match key_state {
-            KeyState::Waiting { from, latest } => (
+        let (state, times, description) = match of.map(|(_, state)| state) {
+            None => ("unusable", Vec::new(), String::new()),
+            Some(KeyState::Waiting { from, latest }) => (
                 "waiting",
                 vec![("used_from", from), ("used_by_all_from", latest)],
                 format!(
                     "  used from {from:.0} on, by every gateway from {latest:.0} at the latest"
                 ),
             ),
-            KeyState::Starting { latest } => (
+            Some(KeyState::Starting { latest }) => (
                 "starting",
                 vec![("used_by_all_from", latest)],
                 format!("  used by every gateway from {latest:.0} at the latest"),
             ),
-            KeyState::InUse => ("in use", Vec::new(), String::new()),
-            KeyState::InUseUntil(latest) => (
+            Some(KeyState::InUse) => ("in use", Vec::new(), String::new()),
+            Some(KeyState::InUseUntil(latest)) => (
                 "in use",
                 vec![("used_until", latest)],
                 format!("  until {latest:.0} at the latest"),
             ),
-            KeyState::HonouredUntil(end) => (
+            Some(KeyState::HonouredUntil(end)) => (
                 "honoured",
                 vec![("honoured_until", end)],
                 format!("  until {end:.0}"),
             ),
-            KeyState::RetiredSince(end) => (
+            Some(KeyState::RetiredSince(end)) => (
                 "retired",
                 vec![("retired_since", end)],
                 format!("  since {end:.0}"),
@@ -343,10 +311,11 @@ impl ListedKey {
         };
         let times = times.into_iter().map(|(name, time)| (name, second(time)));
         Self {
-            purpose: purpose.name(),
+            purpose: of.map_or("unknown", |(purpose, _)| purpose.name()),
             algorithm: match key.purpose() {
                 Some(KeyPurpose::Signing(algorithm)) => algorithm.name(),
-                Some(KeyPurpose::Sealing) | None => SealingKey::ALGORITHM,
+                Some(KeyPurpose::Sealing) => SealingKey::ALGORITHM,
+                None => "?",
             },
             state,
             first_use: second(key.first_use()),
@@ -357,7 +326,6 @@ impl ListedKey {
     }
 }
 
-/// One line of text.
 impl fmt::Display for ListedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -415,7 +383,7 @@ fn rotate_directory(
         let newest = files.last().and_then(|(_, key)| key.purpose());
         let made = match (purpose, rotate.algorithm, newest) {
             (KeyUse::Sealing, ..) => KeyPurpose::Sealing,
-            (KeyUse::Signing, Some(algorithm), _) => KeyPurpose::Signing(algorithm.into()),
+            (KeyUse::Signing, Some(algorithm), _) => KeyPurpose::Signing(algorithm),
             (KeyUse::Signing, None, Some(newest)) => newest,
             (KeyUse::Signing, None, None) => KeyPurpose::Signing(Algorithm::Es256),
         };

@@ -11,26 +11,28 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::error::UserError;
+use super::runtime;
 
-/// Runs `call` with a client; `None` if there is no response within the deadline.
-///
-/// # Errors
-///
-/// No client or no runtime can be created.
+/// The problem of a response that no gateway sends.
+pub(super) const NOT_A_GATEWAY: &str = "not the response of a gateway";
+
+/// Runs `call` with a client. The inner error is why there is no response, which is `late` after the deadline.
 pub(super) fn call(
     deadline: Duration,
+    late: &str,
     call: impl AsyncFnOnce(UpstreamClient) -> Result<Response, IamError>,
-) -> anyhow::Result<Option<Result<Response, IamError>>> {
+) -> anyhow::Result<Result<Response, String>> {
     let connection = ClientSettings {
         connect_deadline: deadline,
         ca_file: None,
     };
     let client = UpstreamClient::new(&connection, Arc::new(SystemClock::default()))?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let response = runtime.block_on(async { timeout(deadline, call(client)).await });
-    Ok(response.ok())
+    let response = runtime()?.block_on(async { timeout(deadline, call(client)).await });
+    Ok(match response {
+        Err(_) => Err(late.to_owned()),
+        Ok(Err(IamError::Unreachable(why))) => Err(format!("{why:#}")),
+        Ok(response) => response.map_err(|error| format!("{error:#}")),
+    })
 }
 
 /// The address of a path on the management listener of a gateway on this machine.

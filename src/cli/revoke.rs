@@ -4,14 +4,13 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use iam_adapters::IamError;
 use jiff::Timestamp;
 use secrecy::ExposeSecret as _;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::error::UserError;
-use super::management_call::{call, management_url};
+use super::management_call::{NOT_A_GATEWAY, call, management_url};
 use super::{ConfigFile, Exit, Invocation};
 
 const PATH: &str = "/admin/v1/sessions/revoke";
@@ -19,19 +18,15 @@ const PATH: &str = "/admin/v1/sessions/revoke";
 /// The gateway waits for Redis for at most 250 ms, and for nothing else.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// The sessions to revoke.
 #[derive(Debug, PartialEq, Eq, Args)]
 #[command(mut_arg("config", |config| config.global(true)))]
 pub struct Revoke {
-    /// The sessions.
     #[command(subcommand)]
     pub sessions: Sessions,
-    /// The option `--config`
     #[command(flatten)]
     pub config: ConfigFile,
 }
 
-/// Which sessions.
 #[derive(Debug, PartialEq, Eq, Subcommand)]
 pub enum Sessions {
     /// Revoke one session
@@ -45,7 +40,6 @@ pub enum Sessions {
         /// The user: `sub` of the access tokens, `subject` in the log
         #[arg(value_name = "SUBJECT", allow_hyphen_values = true)]
         subject: String,
-        /// The restriction to earlier sessions.
         #[command(flatten)]
         restriction: Restriction,
     },
@@ -54,13 +48,11 @@ pub enum Sessions {
         /// The IAM, by its name in the configuration: `keycloak` for `[iam.keycloak]`
         #[arg(long, value_name = "NAME")]
         iam: Option<String>,
-        /// The restriction to earlier sessions.
         #[command(flatten)]
         restriction: Restriction,
     },
 }
 
-/// The option `--begun-until`.
 #[derive(Debug, PartialEq, Eq, Args)]
 pub struct Restriction {
     /// Only sessions whose login began then or before [default: now]
@@ -79,28 +71,23 @@ fn time(text: &str) -> Result<Timestamp, String> {
 }
 
 impl Sessions {
-    /// The body of the request.
-    fn body(&self) -> Value {
-        let (name, value, restriction) = match self {
-            Self::Session { id } => ("session_id", id.as_str().into(), None),
-            Self::Subject {
-                subject,
-                restriction,
-            } => ("subject", subject.as_str().into(), Some(restriction)),
-            Self::All {
-                iam: Some(iam),
-                restriction,
-            } => ("iam", iam.as_str().into(), Some(restriction)),
-            Self::All {
-                iam: None,
-                restriction,
-            } => ("all", true.into(), Some(restriction)),
+    /// What is revoked, and the body of the request.
+    fn request(&self) -> (&'static str, Value) {
+        let (revoked, name, value) = match self {
+            Self::Session { id } => ("the session", "session_id", json!(id)),
+            Self::Subject { subject, .. } => {
+                ("the sessions of the subject", "subject", json!(subject))
+            }
+            Self::All { iam: Some(iam), .. } => ("all sessions of the IAM", "iam", json!(iam)),
+            Self::All { iam: None, .. } => ("all sessions", "all", json!(true)),
         };
         let mut body = Map::from_iter([(name.to_owned(), value)]);
-        if let Some(time) = restriction.and_then(|restriction| restriction.begun_until) {
-            body.insert("begun_until".to_owned(), time.to_string().into());
+        if let Self::Subject { restriction, .. } | Self::All { restriction, .. } = self
+            && let Some(time) = restriction.begun_until
+        {
+            body.insert("begun_until".to_owned(), json!(time));
         }
-        Value::Object(body)
+        (revoked, body.into())
     }
 
     /// Why these are perhaps the sessions of no user: the gateway cannot know which subjects exist. The
@@ -120,15 +107,6 @@ impl Sessions {
             None
         }
     }
-
-    const fn description(&self) -> &'static str {
-        match self {
-            Self::Session { .. } => "the session",
-            Self::Subject { .. } => "the sessions of the subject",
-            Self::All { iam: Some(_), .. } => "all sessions of the IAM",
-            Self::All { iam: None, .. } => "all sessions",
-        }
-    }
 }
 
 /// The response to a revocation.
@@ -139,10 +117,6 @@ struct Revoked {
 }
 
 /// Revokes sessions at the running gateway of the settings, and writes the result.
-///
-/// # Errors
-///
-/// The settings or the request are wrong, or no runtime can be started.
 pub(super) fn revoke(command: &Revoke, invocation: &mut Invocation<'_>) -> anyhow::Result<Exit> {
     let settings = invocation.settings(&command.config)?;
     let Invocation { out, err, .. } = invocation;
@@ -156,27 +130,24 @@ pub(super) fn revoke(command: &Revoke, invocation: &mut Invocation<'_>) -> anyho
         )
     })?;
     let url = management_url(management.listen, PATH)?;
-    let answer = call(DEADLINE, async |client| {
-        let request = client
-            .post(&url)
-            .bearer_auth(token.expose_secret())
-            .json(&command.sessions.body());
-        client.send(request).await
+    let (revoked, body) = command.sessions.request();
+    let late = "no response: it is unknown whether the sessions are revoked";
+    let response = call(DEADLINE, late, async |client| {
+        let request = client.post(&url).bearer_auth(token.expose_secret());
+        client.send(request.json(&body)).await
     })?;
-    let problem = match answer {
-        None => "no response: it is unknown whether the sessions are revoked".to_owned(),
-        Some(Err(IamError::Unreachable(why))) => format!("{why:#}"),
-        Some(Err(other)) => format!("{other:#}"),
-        Some(Ok(response)) => match response.status.as_u16() {
-            200 => match serde_json::from_slice::<Revoked>(&response.body) {
-                Ok(revoked) => {
-                    write_result(command.sessions.description(), &revoked, out)?;
+    let problem = match response {
+        Err(problem) => problem,
+        Ok(response) => match response.status.as_u16() {
+            200 => match serde_json::from_slice(&response.body) {
+                Ok(response) => {
+                    write_result(revoked, &response, out)?;
                     if let Some(doubt) = command.sessions.doubt(&prefixes) {
                         writeln!(err, "auth-gateway: warning: {doubt}")?;
                     }
                     return Ok(Exit::Ok);
                 }
-                Err(_) => "not the response of a gateway".to_owned(),
+                Err(_) => NOT_A_GATEWAY.to_owned(),
             },
             400 => return Err(UserError::Request(description(&response.body)).into()),
             401 => "the gateway has another management.token".to_owned(),
@@ -190,14 +161,9 @@ pub(super) fn revoke(command: &Revoke, invocation: &mut Invocation<'_>) -> anyho
 
 /// The description of a problem response.
 fn description(body: &[u8]) -> String {
-    let problem: Option<Value> = serde_json::from_slice(body).ok();
-    let description = problem
-        .as_ref()
-        .map(|problem| &problem["error_description"]);
-    let description = description.and_then(Value::as_str);
-    description
-        .unwrap_or("not the response of a gateway")
-        .to_owned()
+    let problem: Value = serde_json::from_slice(body).unwrap_or_default();
+    let description = problem.get("error_description").and_then(Value::as_str);
+    description.unwrap_or(NOT_A_GATEWAY).to_owned()
 }
 
 fn write_result(sessions: &str, revoked: &Revoked, out: &mut dyn Write) -> std::io::Result<()> {

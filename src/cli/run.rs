@@ -10,10 +10,11 @@ use iam_adapters::Clock;
 use iam_adapters::clock::SystemClock;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::config::ConfigCommand;
 use super::error::{UserError, report};
 use super::{
-    Command, ConfigCommand, ConfigFile, EarlyExit, Exit, Invocation, audit, check, config,
-    generated_key, healthcheck, init, keys, revoke, welcome,
+    Command, ConfigFile, Exit, Invocation, audit, check, config, generated_key, healthcheck, init,
+    keys, revoke, welcome,
 };
 use crate::config::{Environment, LogFormat, Registry, Settings, is_own_variable};
 use crate::startup::{self, Addresses, Application, ServiceDependencies};
@@ -50,7 +51,7 @@ impl Default for Program {
 
 /// The `main` of a program: parses the arguments and runs the command.
 pub fn execute<C>(
-    parse: impl FnOnce(Vec<OsString>) -> Result<C, EarlyExit>,
+    parse: impl FnOnce(Vec<OsString>) -> Result<C, clap::Error>,
     run: impl FnOnce(
         C,
         &BTreeMap<String, String>,
@@ -70,12 +71,12 @@ pub fn execute<C>(
     let command = match parse(std::env::args_os().collect()) {
         Ok(command) => command,
         Err(stop) => {
-            let written = if stop.exit == Exit::Ok {
-                write!(io::stdout(), "{}", stop.text)
+            let (written, exit) = if stop.use_stderr() {
+                (write!(io::stderr(), "{stop}"), Exit::Configuration)
             } else {
-                write!(io::stderr(), "{}", stop.text)
+                (write!(io::stdout(), "{stop}"), Exit::Ok)
             };
-            return written.map_or(Exit::Internal, |()| stop.exit).into();
+            return written.map_or(Exit::Internal, |()| exit).into();
         }
     };
     let exit = run(command, &environment, &mut io::stdout(), &mut io::stderr());
@@ -106,7 +107,7 @@ pub fn run(
         err,
     };
     let outcome = match command {
-        Command::Serve { config } => serve(config, program, environment, err),
+        Command::Serve(config) => serve(config, program, environment, err),
         Command::Check {
             config,
             online,
@@ -124,16 +125,17 @@ pub fn run(
         Command::Keys(command) => keys::run(command, &mut invocation),
         Command::Audit(command) => audit::run(command, &mut invocation),
         Command::Revoke(command) => revoke::revoke(command, &mut invocation),
-        Command::Healthcheck { config } => healthcheck::healthcheck(config, &mut invocation),
-        Command::Completions { shell } => written(super::completions(*shell, out)),
-        Command::Man => written(super::man(out)),
+        Command::Healthcheck(config) => healthcheck::healthcheck(config, &mut invocation),
+        Command::Completions { shell } => {
+            out.write_all(&super::completions(*shell))?;
+            Ok(Exit::Ok)
+        }
+        Command::Man => {
+            out.write_all(&super::man()?)?;
+            Ok(Exit::Ok)
+        }
     };
     report(outcome, err)
-}
-
-fn written(result: io::Result<()>) -> anyhow::Result<Exit> {
-    result?;
-    Ok(Exit::Ok)
 }
 
 fn serve(
@@ -178,10 +180,6 @@ fn serve(
 
 /// From now on, SIGHUP does not end the process, which is its default action. The service reads its files again on
 /// each SIGHUP after it has read them for the first time.
-///
-/// # Errors
-///
-/// The system cannot report signals.
 fn handle_hangups() -> io::Result<()> {
     signal(SignalKind::hangup()).map(drop)
 }

@@ -8,12 +8,7 @@ use crate::startup::Addresses;
 /// The screen.
 #[must_use]
 pub(super) fn screen(settings: &Settings, addresses: Addresses) -> String {
-    let scheme = if settings.http.tls.files().is_some() {
-        "https"
-    } else {
-        "http"
-    };
-    let base = format!("{scheme}://{}", addresses.public);
+    let base = format!("{}://{}", settings.http.scheme(), addresses.public);
     let management = format!("http://{}", addresses.management);
     let names: Vec<_> = settings.iams.iter().map(|iam| iam.name.as_str()).collect();
     format!(

@@ -3,17 +3,16 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
-use super::problems::Problems;
-use super::section::choice;
+use super::errors::ConfigErrors;
 
-/// The audit log.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct AuditSettings {
     /// Where the lines go.
+    #[serde(deserialize_with = "super::section::choice")]
     pub destination: AuditDestination,
-    /// The file, for [`AuditDestination::File`].
     pub file: Option<PathBuf>,
     /// Whether logins and resets of login limits are refused while their lines cannot be written.
     pub fail_closed: bool,
@@ -23,21 +22,22 @@ pub struct AuditSettings {
     pub email_addresses: bool,
 }
 
-choice! {
-    /// Where the lines of the audit log go.
-    pub enum AuditDestination {
-        /// There is no audit log.
-        #[default]
-        None = "none",
-        /// Standard output, between the lines of the ordinary log.
-        Stdout = "stdout",
-        /// A file.
-        File = "file",
-    }
+/// Where the lines of the audit log go.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, IntoStaticStr, Serialize, VariantNames,
+)]
+#[serde(into = "&'static str")]
+#[strum(serialize_all = "lowercase")]
+pub enum AuditDestination {
+    #[default]
+    None,
+    /// Standard output, between the lines of the ordinary log.
+    Stdout,
+    File,
 }
 
 impl AuditSettings {
-    pub(super) fn check(&self, problems: &mut Problems) {
+    pub(super) fn check(&self, problems: &mut ConfigErrors) {
         let is_file = self.destination == AuditDestination::File;
         if is_file && self.file.is_none() {
             problems.add("audit.file", "required by audit.destination = \"file\"");

@@ -3,7 +3,6 @@
 use super::section::section;
 
 section! {
-    /// The caches of data from the IAM.
     pub struct CacheSettings {
         /// The bound of the caches of liveness and of permissions together, in bytes. With less than the
         /// least, entries are evicted before they are used again.

@@ -16,11 +16,8 @@ use super::layers::Layers;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// It is not set.
     Default,
-    /// The settings file.
     File(PathBuf),
-    /// A variable of the environment.
     Environment(String),
 }
 
@@ -46,7 +43,6 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A setting in effect.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EffectiveSetting {
     /// The value; `None`: it is a secret.
@@ -55,7 +51,6 @@ pub struct EffectiveSetting {
     /// Whether the value is a secret, which is not shown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
-    /// Where the value comes from.
     pub origin: Origin,
 }
 
@@ -92,7 +87,12 @@ impl EffectiveSettings {
             }
         }
         for key in known.secrets() {
-            shown.hide(key, layers);
+            if shown.settings.contains_key(&format!("{key}_file")) {
+                shown.settings.remove(key);
+            } else if let Some(secret) = shown.settings.get_mut(key) {
+                secret.value = None;
+                secret.hidden = true;
+            }
         }
         shown
     }
@@ -115,21 +115,6 @@ impl EffectiveSettings {
                     self.settings.insert(key, setting);
                 }
             }
-        }
-    }
-
-    /// Replaces a secret by its file, or by nothing.
-    fn hide(&mut self, key: &str, layers: &Layers) {
-        let Some(mut setting) = self.settings.remove(key) else {
-            return;
-        };
-        if let Some(path) = layers.secret_files.get(key) {
-            setting.value = Some(path.as_str().into());
-            self.settings.insert(format!("{key}_file"), setting);
-        } else {
-            setting.value = None;
-            setting.hidden = true;
-            self.settings.insert(key.to_owned(), setting);
         }
     }
 }
@@ -179,7 +164,7 @@ mod tests {
 
     use super::super::load_tests::{environment, load_text};
     use super::super::sample::registry;
-    use super::super::{Source, load};
+    use super::super::{SettingsSource, load};
     use super::*;
 
     /// Valid as headers of traces too.
@@ -244,7 +229,7 @@ mod tests {
     }
 
     fn shown(file: Option<&Path>, variables: &BTreeMap<String, String>) -> EffectiveSettings {
-        let source = Source::new(file, variables, &registry());
+        let source = SettingsSource::new(file, variables, &registry());
         source.effective().expect("valid")
     }
 
@@ -301,8 +286,8 @@ mod tests {
 
     #[test]
     fn no_secret_exists_that_the_test_does_not_set() {
-        let source = Source::new(Some(written(ALL).path()), &BTreeMap::new(), &registry());
-        let layers = Layers::gather(&source, &mut super::super::Problems::default());
+        let source = SettingsSource::new(Some(written(ALL).path()), &BTreeMap::new(), &registry());
+        let layers = Layers::gather(&source, &mut super::super::ConfigErrors::default());
         let known = layers.expect("a file").known;
         // Those of sections that are not in the file are of the same types.
         let of_kinds = ["iam.keycloak.client_secret", "iam.oauth2.client_secret"];

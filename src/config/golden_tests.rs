@@ -88,8 +88,8 @@ fn settings_of_version_0_1_0_have_the_same_effect() {
     assert_eq!(redis.prefix.as_deref(), Some("auth-gateway:golden"));
     assert_eq!(redis.catch_up_deadline, seconds(8));
     assert!(!redis.share_knowledge && redis.password.is_some());
-    let sentinel = redis.sentinel.unwrap();
-    let ports: Vec<_> = sentinel.addresses.iter().map(|at| at.port).collect();
+    let sentinel = redis.address(None).sentinels.unwrap();
+    let ports: Vec<_> = sentinel.addresses.iter().map(|(_, port)| *port).collect();
     assert_eq!(ports, [26_379, 26_380]);
     assert_eq!(settings.permissions.source, PermissionSourceKind::Http);
     assert_eq!(settings.permissions.ttl, seconds(50));

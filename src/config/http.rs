@@ -9,8 +9,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize, Serializer};
 
+use super::errors::ConfigErrors;
 use super::known::join;
-use super::problems::Problems;
 use super::public_url::PublicUrl;
 use super::section::section;
 
@@ -49,13 +49,19 @@ section! {
 }
 
 impl HttpSettings {
+    /// The scheme of the listener's address.
+    #[must_use]
+    pub fn scheme(&self) -> &'static str {
+        self.tls.files().map_or("http", |_| "https")
+    }
+
     /// The networks of the trusted proxies.
     #[must_use]
     pub fn trusted_networks(&self) -> Vec<IpNet> {
         self.trusted_proxies.iter().map(|proxy| proxy.0).collect()
     }
 
-    pub(super) fn check(&self, problems: &mut Problems) {
+    pub(super) fn check(&self, problems: &mut ConfigErrors) {
         self.check_ranges(|name| join("http", name), problems);
         self.tls.check(problems);
     }
@@ -78,7 +84,7 @@ impl TlsSettings {
         Some((self.certificate_file.as_deref()?, self.key_file.as_deref()?))
     }
 
-    fn check(&self, problems: &mut Problems) {
+    fn check(&self, problems: &mut ConfigErrors) {
         let (certificate, key) = ("http.tls.certificate_file", "http.tls.key_file");
         match (&self.certificate_file, &self.key_file) {
             (Some(_), None) => problems.add(certificate, format!("requires {key}")),

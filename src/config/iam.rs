@@ -6,10 +6,10 @@ use std::num::NonZeroU32;
 use iam_adapters::AllowedScopes;
 use iam_adapters::registry::IamSettings;
 
+use super::errors::ConfigErrors;
 use super::known::join;
 use super::login_limits::LOGINS;
 use super::permissions::PermissionSourceKind;
-use super::problems::Problems;
 use super::section::section;
 use super::{SessionSettings, Settings, UpstreamSettings};
 use auth_gateway_core::iams::IamPolicy;
@@ -47,25 +47,20 @@ fn allowed_scopes<'de, D: serde::Deserializer<'de>>(
     iam_adapters::list::deserialize(deserializer).map(Some)
 }
 
-/// A section `[iam.<name>]`.
 #[derive(Debug, Clone)]
 pub struct IamSection {
-    /// The name.
     pub name: String,
     /// The names of the settings of `[session]` and `[upstream]` in whose place the section has its own.
     pub(super) replaced: BTreeSet<String>,
-    /// The settings that all adapters have.
     pub options: IamOptions,
     /// Those of `[session]`, or its own in their place.
     pub session: SessionSettings,
     /// Those of `[upstream]`, or its own in their place.
     pub upstream: UpstreamSettings,
-    /// The settings of the adapter.
     pub adapter: IamSettings,
 }
 
 impl IamSection {
-    /// The section's key.
     fn key(&self) -> String {
         join("iam", &self.name)
     }
@@ -90,7 +85,6 @@ impl IamSection {
     }
 
     /// The settings of this IAM for the gateway.
-    #[must_use]
     pub fn policy(&self, settings: &Settings) -> IamPolicy {
         let own = &self.options;
         let domains = own.domains.iter();
@@ -117,7 +111,7 @@ impl IamSection {
         }
     }
 
-    fn check(&self, settings: &Settings, problems: &mut Problems) {
+    fn check(&self, settings: &Settings, problems: &mut ConfigErrors) {
         let (key, own) = (|name: &str| join(&self.key(), name), &self.options);
         own.check_ranges(key, problems);
         (self.session).check_ranges(|name| self.key_of("session", name), problems);
@@ -170,7 +164,7 @@ impl IamSection {
 }
 
 /// Checks the sections, each by itself and all together.
-pub(super) fn check(settings: &Settings, problems: &mut Problems) {
+pub(super) fn check(settings: &Settings, problems: &mut ConfigErrors) {
     for name in settings.permissions.groups.iams() {
         if !settings.iams.iter().any(|iam| iam.name == name) {
             let problem = format!("iam = {name:?}: there is no section [iam.{name}]");
@@ -202,7 +196,7 @@ pub(super) fn check(settings: &Settings, problems: &mut Problems) {
 }
 
 /// Each problem is about the second section and names the first one.
-fn check_pair(one: &IamSection, other: &IamSection, problems: &mut Problems) {
+fn check_pair(one: &IamSection, other: &IamSection, problems: &mut ConfigErrors) {
     let mut add = |name: &str, problem: String| {
         problems.add(&join(&other.key(), name), problem);
     };
@@ -250,7 +244,7 @@ fn check_pair(one: &IamSection, other: &IamSection, problems: &mut Problems) {
 impl Settings {
     /// Two IAMs with one issuer: their sessions could not be told apart. `issuers` are in the order of
     /// the sections.
-    pub(crate) fn check_issuers(&self, issuers: &[&str], problems: &mut Problems) {
+    pub(crate) fn check_issuers(&self, issuers: &[&str], problems: &mut ConfigErrors) {
         let sections: Vec<_> = self.iams.iter().zip(issuers).collect();
         for (at, (iam, issuer)) in sections.iter().enumerate() {
             let before = sections.iter().take(at);

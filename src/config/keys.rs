@@ -7,8 +7,8 @@ use std::time::Duration;
 use iam_adapters::files;
 use secrecy::{ExposeSecret as _, SecretString};
 
+use super::errors::ConfigErrors;
 use super::known::join;
-use super::problems::Problems;
 use super::section::section;
 
 /// A new key is not used for this long after it was made.
@@ -31,7 +31,6 @@ section! {
         /// The key of the identifiers of accounts, sessions and networks; `None`: a key generated at start.
         #[serde(serialize_with = "iam_adapters::secret_file::serialize_hidden")]
         pub identifier_key: Option<SecretString> = None;
-        /// The file with that key; [`load`](super::load) replaces it by `identifier_key`.
         pub identifier_key_file: Option<PathBuf> = None;
         /// How long verifiers may cache the published keys; whole seconds.
         #[serde(with = "humantime_serde")]
@@ -45,7 +44,6 @@ section! {
 }
 
 impl KeySettings {
-    /// The settings of the directories.
     fn directories(&self) -> [(&'static str, Option<&Path>); 2] {
         [
             ("keys.signing_dir", self.signing_dir.as_deref()),
@@ -59,7 +57,7 @@ impl KeySettings {
         unset.filter_map(|(key, directory)| directory.is_none().then_some(key))
     }
 
-    pub(super) fn check(&self, problems: &mut Problems) {
+    pub(super) fn check(&self, problems: &mut ConfigErrors) {
         for (key, directory) in self.directories() {
             if let Some(path) = directory
                 && let Err(error) = fs::read_dir(path)

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use iam_adapters::registry::{AdapterKind, Registry};
 use serde_aux::serde_introspection::serde_introspect;
+use serde_json::{Map, Value};
 use strsim::osa_distance;
 
+use super::effective::object;
 use super::{
-    AuditSettings, CacheSettings, HttpSettings, IamOptions, KeySettings, LogSettings,
-    LoginLimitSettings, ManagementSettings, PermissionSettings, RedisSettings, SentinelSettings,
-    SessionSettings, Settings, TlsSettings, TokenSettings, TraceSettings, UpstreamSettings,
+    IamOptions, RedisSettings, SentinelSettings, SessionSettings, Settings, UpstreamSettings,
 };
 
 /// The prefix of every environment variable that sets something. Two underscores, because
@@ -35,43 +35,40 @@ pub(super) struct KnownSettings {
 impl KnownSettings {
     /// With a section of each kind of IAM, and the sections in `iams`, which have names of their own.
     pub(super) fn new(registry: &Registry, iams: &BTreeMap<String, AdapterKind>) -> Self {
-        let sections: [(_, &[&str]); _] = [
-            ("", serde_introspect::<Settings>()),
-            ("http", serde_introspect::<HttpSettings>()),
-            ("http.tls", serde_introspect::<TlsSettings>()),
-            ("management", serde_introspect::<ManagementSettings>()),
-            ("session", serde_introspect::<SessionSettings>()),
-            ("login_limits", serde_introspect::<LoginLimitSettings>()),
-            ("redis", serde_introspect::<RedisSettings>()),
-            ("redis.sentinel", serde_introspect::<SentinelSettings>()),
-            ("permissions", serde_introspect::<PermissionSettings>()),
-            ("token", serde_introspect::<TokenSettings>()),
-            ("keys", serde_introspect::<KeySettings>()),
-            ("upstream", serde_introspect::<UpstreamSettings>()),
-            ("cache", serde_introspect::<CacheSettings>()),
-            ("log", serde_introspect::<LogSettings>()),
-            ("audit", serde_introspect::<AuditSettings>()),
-            ("traces", serde_introspect::<TraceSettings>()),
-            ("iam", &[]),
-        ];
-        let sections = sections.map(|(section, fields)| (section.to_owned(), fields));
-        let mut keys = BTreeSet::new();
-        for (section, fields) in &sections {
-            keys.extend(fields.iter().map(|field| join(section, field)));
-        }
-        let mut sections: BTreeSet<_> = sections.into_iter().map(|(section, _)| section).collect();
+        let mut known = Self::default();
+        known.add("", &object(&Settings::default()));
+        // Those of sections that are not there by default.
+        known.add_section("redis", serde_introspect::<RedisSettings>());
+        known.add_section("redis.sentinel", serde_introspect::<SentinelSettings>());
+        known.add_section("iam", &[]);
         let kinds = registry.kinds.iter().map(|kind| (kind.name(), kind));
         let named = iams.iter().map(|(name, kind)| (name.as_str(), kind));
-        let iams: BTreeMap<_, _> = kinds.chain(named).collect();
-        let options = Self::iam_options();
-        for (name, kind) in iams {
+        for (name, kind) in kinds.chain(named).collect::<BTreeMap<_, _>>() {
             let section = join("iam", name);
-            let fields = options.iter().chain(kind.fields());
-            keys.extend(fields.map(|field| join(&section, field)));
-            sections.insert(section);
+            known.add_section(&section, &Self::iam_options());
+            known.add_section(&section, kind.fields());
         }
+        let Self { keys, sections } = &mut known;
         keys.retain(|key| !sections.contains(key.as_str()));
-        Self { keys, sections }
+        known
+    }
+
+    /// Adds values, and sections among them.
+    fn add(&mut self, section: &str, values: &Map<String, Value>) {
+        self.sections.insert(section.to_owned());
+        for (name, value) in values {
+            let key = join(section, name);
+            match value {
+                Value::Object(values) => self.add(&key, values),
+                _ => drop(self.keys.insert(key)),
+            }
+        }
+    }
+
+    fn add_section(&mut self, section: &str, names: &[&str]) {
+        self.sections.insert(section.to_owned());
+        self.keys
+            .extend(names.iter().map(|name| join(section, name)));
     }
 
     /// The names of the settings that all IAMs have.

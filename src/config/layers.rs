@@ -9,9 +9,9 @@ use iam_adapters::secret_file;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::effective::Origin;
+use super::errors::ConfigErrors;
 use super::known::{KnownSettings, PREFIX, join};
-use super::problems::Problems;
-use super::source::{NamedFiles, SettingsFile, Source};
+use super::source::{NamedFiles, SettingsFile, SettingsSource};
 
 /// Replaces a value that is missing or invalid, so that the other settings can be read. Its key has a
 /// problem already, so no gateway runs with it.
@@ -24,16 +24,13 @@ pub(super) const PLACEHOLDER: &str = "https://missing.invalid";
 /// variables, replaces a whole section of the file if that is not a table, and does not keep the name
 /// of the variable that set a value.
 #[derive(Default)]
-pub(super) struct Layers {
+pub(crate) struct Layers {
     /// A section of the file is an empty table here, because the section alone selects an adapter.
     pub(super) values: BTreeMap<String, Value>,
     /// The variable or the file that set each key or section.
     origins: BTreeMap<String, Origin>,
     /// The keys of the secrets that the settings file holds.
     pub(super) secrets_in_file: Vec<String>,
-    /// The files from which secrets were read, by the key of the secret.
-    pub(super) secret_files: BTreeMap<String, String>,
-    /// The files that settings name.
     pub(super) files: NamedFiles,
     /// The sections of IAMs that can be read, by name.
     pub(super) iams: BTreeMap<String, AdapterKind>,
@@ -46,8 +43,11 @@ impl Layers {
     /// # Errors
     ///
     /// The settings file cannot be read.
-    pub(super) fn gather(source: &Source, problems: &mut Problems) -> Result<Self, String> {
-        let Source {
+    pub(super) fn gather(
+        source: &SettingsSource,
+        problems: &mut ConfigErrors,
+    ) -> Result<Self, String> {
+        let SettingsSource {
             file,
             environment,
             registry,
@@ -121,7 +121,7 @@ impl Layers {
         value: Value,
         path: &Path,
         known: &KnownSettings,
-        problems: &mut Problems,
+        problems: &mut ConfigErrors,
     ) {
         self.origins
             .insert(key.clone(), Origin::File(path.to_owned()));
@@ -154,12 +154,11 @@ impl Layers {
         }
     }
 
-    /// Replaces the file of a secret (`password_file`) by the secret (`password`), so that it is
-    /// read once and the rest of the program knows one setting. One of the two may be set.
-    fn read_secret(&mut self, key: &str, problems: &mut Problems) {
+    /// Reads a secret (`password`) from its file (`password_file`), so that it is read once and the rest of
+    /// the program knows one setting. One of the two may be set.
+    fn read_secret(&mut self, key: &str, problems: &mut ConfigErrors) {
         let file_key = format!("{key}_file");
-        let file = self.values.remove(&file_key);
-        let (problem_key, problem) = match (self.values.get(key), file) {
+        let (problem_key, problem) = match (self.values.get(key), self.values.get(&file_key)) {
             (None, None) => return,
             (Some(inline), None) => match &inline.kind {
                 ValueKind::String(secret) if secret.is_empty() => {
@@ -167,9 +166,8 @@ impl Layers {
                 }
                 _ => return,
             },
-            (None, Some(file)) => match read_secret_file(file) {
-                Ok((path, secret)) => {
-                    self.secret_files.insert(key.to_owned(), path);
+            (None, Some(file)) => match read_secret_file(file.clone()) {
+                Ok(secret) => {
                     self.values.insert(key.to_owned(), secret);
                     return;
                 }
@@ -183,6 +181,7 @@ impl Layers {
         };
         problems.add(problem_key, problem);
         problems.mark_unread(key);
+        self.values.remove(&file_key);
         let placeholder = Value::new(None, PLACEHOLDER);
         self.values.insert(key.to_owned(), placeholder);
     }
@@ -195,7 +194,7 @@ fn iam_kinds(
     in_file: &mut BTreeMap<String, Value>,
     environment: &BTreeMap<String, SecretString>,
     registry: &Registry,
-    problems: &mut Problems,
+    problems: &mut ConfigErrors,
 ) -> BTreeMap<String, AdapterKind> {
     let kinds = registry.kinds.iter();
     let mut iams: BTreeMap<_, _> = kinds.map(|kind| (kind.name().to_owned(), *kind)).collect();
@@ -247,15 +246,11 @@ fn iam_kinds(
     iams
 }
 
-/// The path and the secret.
-fn read_secret_file(path: Value) -> Result<(String, Value), String> {
+fn read_secret_file(path: Value) -> Result<Value, String> {
     let path = path.into_string().map_err(|_| "is not a path")?;
     let secret = secret_file::read(Path::new(&path)).map_err(|error| error.to_string())?;
     match secret.expose_secret() {
         "" => Err("must not be empty".to_owned()),
-        secret => {
-            let secret = Value::new(None, secret);
-            Ok((path, secret))
-        }
+        secret => Ok(Value::new(None, secret)),
     }
 }

@@ -1,16 +1,15 @@
 //! `[log]`: the log.
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr, VariantNames};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
-use super::problems::Problems;
-use super::section::choice;
+use super::errors::ConfigErrors;
 
-/// The log.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default)]
 pub struct LogSettings {
-    /// The format of the lines.
+    #[serde(deserialize_with = "super::section::choice")]
     pub format: LogFormat,
     /// Which lines are written: a level, or `target=level`, separated by commas.
     pub filter: String,
@@ -27,7 +26,7 @@ impl Default for LogSettings {
 }
 
 impl LogSettings {
-    pub(super) fn check(&self, problems: &mut Problems) {
+    pub(super) fn check(&self, problems: &mut ConfigErrors) {
         if let Err(error) = self.filter.parse::<Targets>() {
             problems.add("log.filter", error.to_string());
         }
@@ -43,15 +42,15 @@ impl LogSettings {
     }
 }
 
-choice! {
-    /// The format of log lines.
-    pub enum LogFormat {
-        /// For people on a terminal, JSON elsewhere.
-        #[default]
-        Auto = "auto",
-        /// For people.
-        Human = "human",
-        /// One JSON object a line.
-        Json = "json",
-    }
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, IntoStaticStr, Serialize, VariantNames,
+)]
+#[serde(into = "&'static str")]
+#[strum(serialize_all = "lowercase")]
+pub enum LogFormat {
+    /// For people on a terminal, JSON elsewhere.
+    #[default]
+    Auto,
+    Human,
+    Json,
 }

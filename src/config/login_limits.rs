@@ -10,7 +10,6 @@ use super::IamSection;
 use super::section::section;
 use auth_gateway_core::login_limiter::{Bound, Limits, SlowRate};
 
-/// The range of numbers of logins.
 pub(super) const LOGINS: RangeInclusive<u32> = 0..=1_000_000;
 
 const WINDOWS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
@@ -44,14 +43,14 @@ section! {
 
 impl LoginLimitSettings {
     /// The limits for these IAMs, which count together.
-    #[must_use]
     pub fn before<'i>(&self, iams: impl IntoIterator<Item = &'i IamSettings>) -> Limits {
-        let sessions_per_minute = iams.into_iter().map(|iam| iam.sessions_per_minute());
+        let bound = |most, window| Bound { most, window };
+        let defaults = iams.into_iter().map(|iam| iam.sessions_per_minute());
+        let sessions_per_minute = (self.account_sessions_per_minute)
+            .or_else(|| defaults.filter(|most| *most > 0).min())
+            .unwrap_or_default();
         Limits {
-            account: Bound {
-                most: self.account_failures,
-                window: self.account_window,
-            },
+            account: bound(self.account_failures, self.account_window),
             account_slow: SlowRate {
                 after: match self.account_failures {
                     0 => 0,
@@ -59,22 +58,12 @@ impl LoginLimitSettings {
                 },
                 interval: self.account_slow_interval,
             },
-            account_sessions: Bound {
-                most: self
-                    .account_sessions_per_minute
-                    .or_else(|| sessions_per_minute.filter(|most| *most > 0).min())
-                    .unwrap_or_default(),
-                window: Duration::from_secs(60),
-            },
-            address: Bound {
-                most: self.address_failures,
-                window: self.address_window,
-            },
+            account_sessions: bound(sessions_per_minute, Duration::from_secs(60)),
+            address: bound(self.address_failures, self.address_window),
         }
     }
 
     /// The logins that reach an IAM in a second.
-    #[must_use]
     pub fn rate_of(&self, iam: &IamSettings) -> Option<NonZeroU32> {
         self.rate
             .map_or_else(|| iam.logins_per_second(), NonZeroU32::new)

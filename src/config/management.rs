@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-use super::problems::Problems;
+use super::errors::ConfigErrors;
 
 /// The shortest token for production, in bytes: 16 random bytes have 22 characters in base64url.
 const TOKEN_MIN: usize = 22;
@@ -20,7 +20,6 @@ pub struct ManagementSettings {
     /// The bearer token of operators; `None`: calls that change something are refused.
     #[serde(serialize_with = "iam_adapters::secret_file::serialize_hidden")]
     pub token: Option<SecretString>,
-    /// The file with the token; [`load`](super::load) replaces it by `token`.
     pub token_file: Option<PathBuf>,
 }
 
@@ -35,7 +34,7 @@ impl Default for ManagementSettings {
 }
 
 impl ManagementSettings {
-    pub(super) fn check(&self, production: bool, problems: &mut Problems) {
+    pub(super) fn check(&self, production: bool, problems: &mut ConfigErrors) {
         let key = "management.token";
         let Some(token) = self.token.as_ref().map(ExposeSecret::expose_secret) else {
             return;
@@ -114,7 +113,7 @@ mod tests {
     #[test]
     fn short_token_is_refused_in_production_alone() {
         for (length, production, fine) in [(21, false, true), (21, true, false), (22, true, true)] {
-            let mut problems = Problems::default();
+            let mut problems = ConfigErrors::default();
             let settings = ManagementSettings {
                 token: Some("x".repeat(length).into()),
                 ..ManagementSettings::default()

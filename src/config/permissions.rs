@@ -6,27 +6,29 @@ use std::time::Duration;
 
 use iam_adapters::Clock;
 use iam_adapters::client::{ClientSettings, address_problems};
+use iam_adapters::name::Name as _;
 use iam_adapters::permission_source::{
     GroupTable, PermissionSource, PolicyServer, PolicyServerSettings,
 };
 use iam_adapters::resilient::CallLimit;
 use secrecy::{ExposeSecret as _, SecretString};
+use serde::Serialize;
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
+use super::errors::ConfigErrors;
 use super::known::join;
 use super::management::{BEARER_TOKEN, is_bearer_token};
-use super::problems::Problems;
-use super::section::{choice, section};
+use super::section::section;
 use super::server_url::ServerUrl;
 use super::session::AGES;
 use super::upstream::UpstreamSettings;
 
 section! {
-    /// Permissions of users.
     pub struct PermissionSettings {
         /// How old cached permissions may be when an access token is issued.
         #[serde(with = "humantime_serde")]
         pub ttl: Duration = Duration::from_secs(60), in AGES;
-        /// Where they come from.
+        #[serde(deserialize_with = "super::section::choice")]
         pub source: PermissionSourceKind = PermissionSourceKind::default();
         /// The table of [`PermissionSourceKind::Groups`].
         pub groups: GroupTable = GroupTable::default();
@@ -35,7 +37,6 @@ section! {
         /// The bearer token for that address, if it requires one.
         #[serde(serialize_with = "iam_adapters::secret_file::serialize_hidden")]
         pub token: Option<SecretString> = None;
-        /// The file with the token; [`load`](super::load) replaces it by `token`.
         pub token_file: Option<PathBuf> = None;
         /// PEM certificates to trust in addition to the machine's own.
         pub ca_file: Option<PathBuf> = None;
@@ -48,17 +49,20 @@ section! {
     }
 }
 
-choice! {
-    /// Where permissions come from.
-    pub enum PermissionSourceKind {
-        /// The IAM.
-        #[default]
-        Iam = "iam",
-        /// A table of the IAM's groups.
-        Groups = "groups",
-        /// A policy server.
-        Http = "http",
-    }
+/// Where permissions come from.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, IntoStaticStr, Serialize, VariantNames,
+)]
+#[serde(into = "&'static str")]
+#[strum(serialize_all = "lowercase")]
+pub enum PermissionSourceKind {
+    /// The IAM.
+    #[default]
+    Iam,
+    /// A table of the IAM's groups.
+    Groups,
+    /// A policy server.
+    Http,
 }
 
 impl PermissionSettings {
@@ -66,7 +70,7 @@ impl PermissionSettings {
         &self,
         upstream: &UpstreamSettings,
         production: bool,
-        problems: &mut Problems,
+        problems: &mut ConfigErrors,
     ) {
         upstream.check_outlived_by("permissions.ttl", self.ttl, self, problems);
         self.check_ranges(|name| join("permissions", name), problems);
@@ -123,7 +127,7 @@ impl PermissionSettings {
         &self,
         connect_deadline: Duration,
         clock: &Arc<dyn Clock>,
-        problems: &mut Problems,
+        problems: &mut ConfigErrors,
     ) -> Option<PermissionSource> {
         match self.source {
             PermissionSourceKind::Iam => None,
@@ -277,9 +281,10 @@ mod tests {
             ("http://policy.example.test/", false),
         ] {
             settings.url = Some(url.parse::<Url>().unwrap().into());
-            let mut problems = Problems::default();
+            let mut problems = ConfigErrors::default();
             settings.check(&UpstreamSettings::default(), true, &mut problems);
-            assert_eq!(problems.is_empty(), valid, "{url}");
+            let checked = problems.into_result(Some(()), None);
+            assert_eq!(checked.is_ok(), valid, "{url}");
         }
     }
 }

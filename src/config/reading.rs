@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ::config::{Config, ConfigError, Value, ValueKind};
-use iam_adapters::registry::Registry;
+use iam_adapters::registry::{IamSettings, Registry};
 use serde::{Deserialize as _, Serialize};
-use serde_aux::serde_introspection::serde_introspect;
 
 use super::effective::object;
+use super::errors::ConfigErrors;
 use super::known::join;
 use super::layers::{Layers, PLACEHOLDER};
-use super::problems::Problems;
 use super::{IamOptions, IamSection, SessionSettings, Settings, UpstreamSettings};
 
 /// The settings, with defaults for values that cannot be read; `None` if that is not possible. Each
@@ -18,65 +17,66 @@ use super::{IamOptions, IamSection, SessionSettings, Settings, UpstreamSettings}
 pub(super) fn settings(
     layers: &Layers,
     registry: &Registry,
-    problems: &mut Problems,
+    problems: &mut ConfigErrors,
 ) -> Option<Settings> {
-    let mut root = Reading {
-        section: "",
-        problems,
-    };
+    let mut root = Reading::of("", problems);
     let mut settings: Settings = root.read(layers.below(""), &(), Settings::deserialize)?;
     for (name, kind) in &layers.iams {
         let section = join("iam", name);
-        let mut values = layers.below(&section);
-        if values.is_empty() && !layers.values.contains_key(&section) {
+        let own = layers.below(&section);
+        if own.is_empty() && !layers.values.contains_key(&section) {
             continue;
         }
-        let mut chosen = |names: &[&str]| {
-            let chosen = values.extract_if(.., |name, _| names.contains(&name.as_str()));
-            chosen.collect::<BTreeMap<_, _>>()
-        };
-        let options = chosen(serde_introspect::<IamOptions>());
-        let session = chosen(serde_introspect::<SessionSettings>());
-        let upstream = chosen(serde_introspect::<UpstreamSettings>());
-        let replaced = session.keys().chain(upstream.keys()).cloned().collect();
-        let mut reading = Reading {
-            section: &section,
-            problems,
-        };
-        let options = reading.read(options, &(), IamOptions::deserialize);
-        let session = reading.read(session, &settings.session, SessionSettings::deserialize);
-        let upstream = reading.read(upstream, &settings.upstream, UpstreamSettings::deserialize);
-        let adapter = reading.read(values, &(), |values| kind.read(values));
-        settings.iams.push(IamSection {
-            name: name.clone(),
-            replaced,
-            options: options?,
-            session: session?,
-            upstream: upstream?,
-            adapter: adapter?,
-        });
+        let mut reading = Reading::of(&section, problems);
+        let mut of_adapter = own.clone();
+        of_adapter.retain(|name, _| kind.fields().contains(&name.as_str()));
+        let adapter = reading.read(of_adapter, &(), |values| kind.read(values));
+        let iam = reading.iam(name, own, &settings, adapter)?;
+        settings.iams.push(iam);
     }
     if settings.iams.is_empty() {
         let adapter = registry.default.clone();
-        settings.iams.push(IamSection {
-            name: adapter.name().to_owned(),
-            replaced: BTreeSet::new(),
-            options: IamOptions::default(),
-            session: settings.session.clone(),
-            upstream: settings.upstream.clone(),
-            adapter,
-        });
+        let (name, mut reading) = (adapter.name(), Reading::of("", problems));
+        let iam = reading.iam(name, BTreeMap::new(), &settings, Some(adapter))?;
+        settings.iams.push(iam);
     }
     Some(settings)
 }
 
-/// The reading of a section.
 struct Reading<'a> {
     section: &'a str,
-    problems: &'a mut Problems,
+    problems: &'a mut ConfigErrors,
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    fn of(section: &'a str, problems: &'a mut ConfigErrors) -> Self {
+        Self { section, problems }
+    }
+
+    /// The section of an IAM, with its own values in place of the common ones.
+    fn iam(
+        &mut self,
+        name: &str,
+        own: BTreeMap<String, Value>,
+        common: &Settings,
+        adapter: Option<IamSettings>,
+    ) -> Option<IamSection> {
+        let options = self.read(own.clone(), &(), IamOptions::deserialize);
+        let session = self.read(own.clone(), &common.session, SessionSettings::deserialize);
+        let upstream = self.read(own.clone(), &common.upstream, UpstreamSettings::deserialize);
+        let (session, upstream) = (session?, upstream?);
+        let common_names = [object(&session), object(&upstream)];
+        let is_common = |name: &String| common_names.iter().any(|names| names.contains_key(name));
+        Some(IamSection {
+            name: name.to_owned(),
+            replaced: own.into_keys().filter(is_common).collect(),
+            options: options?,
+            session,
+            upstream,
+            adapter: adapter?,
+        })
+    }
+
     /// Reads values repeatedly, each time without the one that was refused. A value that is not set is
     /// that of `common`.
     fn read<T>(

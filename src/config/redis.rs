@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 
 use super::PublicUrl;
-use super::problems::Problems;
+use super::errors::ConfigErrors;
 use super::server_url::{ServerUrl, is_loopback};
+use auth_gateway_replication::{Address, Sentinels};
 
 /// The default ports of Redis and of Sentinel.
 const PORT: u16 = 6379;
@@ -22,17 +23,14 @@ const PREFIX_MAX: usize = 128;
 /// A replica that issues no tokens for longer counts as broken.
 const CATCH_UP_DEADLINE_MAX: Duration = Duration::from_secs(600);
 
-/// The section `[redis]`.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 pub struct RedisSettings {
     /// `redis://host:port/database`, or `rediss://` for TLS.
     pub url: ServerUrl,
     /// The user; `None`: the default user.
     pub username: Option<String>,
-    /// The user's password, if any.
     #[serde(serialize_with = "iam_adapters::secret_file::serialize_hidden")]
     pub password: Option<SecretString>,
-    /// The file that holds the password; [`load`](super::load) replaces it by `password`.
     pub password_file: Option<PathBuf>,
     /// PEM certificates of the authorities to trust, instead of the machine's own.
     pub ca_file: Option<PathBuf>,
@@ -64,29 +62,21 @@ pub struct SentinelSettings {
     /// `host` or `host:port` of each Sentinel. They are asked in this order.
     #[serde(deserialize_with = "iam_adapters::list::deserialize")]
     pub addresses: Vec<SentinelAddress>,
-    /// The name of the primary at the Sentinels.
     pub master: String,
     /// The user at the Sentinels; `None`: the default user.
     pub username: Option<String>,
-    /// The password at the Sentinels, if any.
     #[serde(serialize_with = "iam_adapters::secret_file::serialize_hidden")]
     pub password: Option<SecretString>,
-    /// The file that holds the password; [`load`](super::load) replaces it by `password`.
     pub password_file: Option<PathBuf>,
 }
 
-/// The address of a Sentinel.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SentinelAddress {
-    /// A host name or an IP address.
-    pub host: String,
-    /// The port.
-    pub port: u16,
-}
+/// The address of a Sentinel: a host name or an IP address, and the port.
+#[derive(Debug, Clone)]
+pub struct SentinelAddress(String, u16);
 
 impl Serialize for SentinelAddress {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { host, port } = self;
+        let Self(host, port) = self;
         match host.parse::<Ipv6Addr>() {
             Ok(address) => serializer.collect_str(&SocketAddrV6::new(address, *port, 0, 0)),
             Err(_) => serializer.collect_str(&format_args!("{host}:{port}")),
@@ -106,66 +96,67 @@ impl TryFrom<&str> for SentinelAddress {
         if host.is_empty() || rest.contains(['/', '?', '#', '@']) {
             return Err(invalid);
         }
-        Ok(Self {
-            host,
-            port: url.port().unwrap_or(SENTINEL_PORT),
-        })
+        Ok(Self(host, url.port().unwrap_or(SENTINEL_PORT)))
     }
 }
 
 impl RedisSettings {
-    /// Whether the connection uses TLS.
-    #[must_use]
-    pub fn has_tls(&self) -> bool {
+    /// The address, with the content of `ca_file`. The other settings were checked.
+    pub(crate) fn address(&self, authorities: Option<Vec<u8>>) -> Address {
+        let sentinels = self.sentinel.as_ref().map(|settings| Sentinels {
+            addresses: (settings.addresses.iter())
+                .map(|SentinelAddress(host, port)| (host.clone(), *port))
+                .collect(),
+            master: settings.master.clone(),
+            username: settings.username.clone(),
+            password: settings.password.clone(),
+        });
+        Address {
+            host: self.url.host_name(),
+            port: self.url.port().unwrap_or(PORT),
+            tls: self.has_tls(),
+            database: self.database().unwrap_or_default(),
+            username: self.username.clone(),
+            password: self.password.clone(),
+            authorities,
+            sentinels,
+            prefix: self.prefix.clone().unwrap_or_default(),
+        }
+    }
+
+    fn has_tls(&self) -> bool {
         self.url.scheme() == "rediss"
     }
 
-    /// The host name or IP address.
-    #[must_use]
-    pub fn host(&self) -> String {
-        self.url.host_name()
-    }
-
-    /// The port.
-    #[must_use]
-    pub fn port(&self) -> u16 {
-        self.url.port().unwrap_or(PORT)
-    }
-
     /// The number of the database; `None` if the path of the address is not one.
-    #[must_use]
-    pub fn database(&self) -> Option<i64> {
+    fn database(&self) -> Option<i64> {
         match self.url.path() {
             "" | "/" => Some(0),
             path => path.strip_prefix('/')?.parse::<u16>().ok().map(i64::from),
         }
     }
 
-    /// The beginning of each key, without a colon at its end.
-    #[must_use]
-    pub fn prefix(&self, public_url: &PublicUrl) -> String {
-        let of_url = || {
-            let url = public_url.issuer();
-            let without_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
-            format!("auth-gateway:{without_scheme}")
-        };
-        self.prefix.clone().unwrap_or_else(of_url)
+    /// Sets the beginning of each key, without a colon at its end.
+    pub(super) fn default_prefix(&mut self, public_url: &PublicUrl) {
+        let url = public_url.issuer();
+        let without_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
+        (self.prefix).get_or_insert_with(|| format!("auth-gateway:{without_scheme}"));
     }
 
     /// Whether all of it runs on this machine.
     fn is_local(&self) -> bool {
         match &self.sentinel {
-            Some(sentinel) => sentinel
-                .addresses
-                .iter()
-                .all(|each| is_loopback(&each.host)),
+            Some(sentinel) => {
+                let mut addresses = sentinel.addresses.iter();
+                addresses.all(|SentinelAddress(host, _)| is_loopback(host))
+            }
             None => self.url.is_local(),
         }
     }
 
-    pub(super) fn check(&self, production: bool, problems: &mut Problems) {
+    pub(super) fn check(&self, production: bool, problems: &mut ConfigErrors) {
         let url = "redis.url";
-        if !matches!(self.url.scheme(), "redis" | "rediss") || self.host().is_empty() {
+        if !matches!(self.url.scheme(), "redis" | "rediss") || self.url.host_name().is_empty() {
             problems.add(url, "must begin with redis:// or rediss:// and name a host");
         }
         if !self.url.username().is_empty() || self.url.password().is_some() {

@@ -2,12 +2,11 @@
 
 use iam_adapters::files::Exposed;
 
-use super::problems::Problems;
+use super::errors::ConfigErrors;
 use super::source::SettingsFile;
 use super::{AuditDestination, Environment, Settings};
 
-/// Refuses unsafe settings.
-pub(super) fn check(settings: &Settings, problems: &mut Problems) {
+pub(super) fn check(settings: &Settings, problems: &mut ConfigErrors) {
     let production = settings.environment == Environment::Production;
     for iam in &settings.iams {
         for problem in iam.adapter.problems(production) {
@@ -32,7 +31,7 @@ pub(super) fn check_file(
     settings: &Settings,
     file: &SettingsFile,
     secrets: &[String],
-    problems: &mut Problems,
+    problems: &mut ConfigErrors,
 ) {
     if settings.environment != Environment::Production || secrets.is_empty() {
         return;
@@ -46,7 +45,7 @@ pub(super) fn check_file(
     }
 }
 
-fn check_production(settings: &Settings, problems: &mut Problems) {
+fn check_production(settings: &Settings, problems: &mut ConfigErrors) {
     for key in settings.keys.made_at_start() {
         problems.add(
             key,
@@ -67,7 +66,7 @@ fn check_production(settings: &Settings, problems: &mut Problems) {
 }
 
 /// Refuses ephemeral keys if the public listener is reachable from other machines.
-fn check_reach(settings: &Settings, problems: &mut Problems) {
+fn check_reach(settings: &Settings, problems: &mut ConfigErrors) {
     let missing: Vec<_> = settings.keys.made_at_start().collect();
     let listen = settings.http.listen;
     if !listen.ip().to_canonical().is_loopback() && !missing.is_empty() {

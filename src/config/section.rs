@@ -1,8 +1,15 @@
 //! The forms in which settings are described, each setting once.
 
+use std::str::FromStr;
+
+use serde::de::Error as _;
+use serde::{Deserialize as _, Deserializer};
+use strum::VariantNames;
+
 /// Defines a section: a setting is `name: Type = default;`, or `name: Type = default, in least..=most;`.
 ///
-/// A setting that is not in the file and not in the environment has its default.
+/// A setting that is not in the file and not in the environment has its default. A secret can also be in a
+/// file (`…_file`), from which [`load`](super::load) reads it.
 macro_rules! section {
     (
         $(#[$section_attribute:meta])*
@@ -34,7 +41,7 @@ macro_rules! section {
             pub(super) fn check_ranges(
                 &self,
                 key: impl Fn(&str) -> String,
-                problems: &mut $crate::config::Problems,
+                problems: &mut $crate::config::ConfigErrors,
             ) {
                 $($(problems.within(&key(stringify!($name)), self.$name, &$range);)?)*
             }
@@ -42,60 +49,20 @@ macro_rules! section {
     };
 }
 
-/// Defines an enum whose variants have names in the settings.
-macro_rules! choice {
-    (
-        $(#[$choice_attribute:meta])*
-        pub enum $choice:ident {
-            $(
-                $(#[$attribute:meta])*
-                $variant:ident = $name:literal,
-            )*
-        }
-    ) => {
-        $(#[$choice_attribute])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, serde::Serialize)]
-        #[serde(try_from = "String", into = "&'static str")]
-        pub enum $choice {
-            $(
-                $(#[$attribute])*
-                $variant,
-            )*
-        }
+pub(super) use section;
 
-        impl $choice {
-            /// The name, as in the configuration.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-        }
-
-        impl From<$choice> for &'static str {
-            fn from(choice: $choice) -> Self {
-                choice.name()
-            }
-        }
-
-        impl TryFrom<String> for $choice {
-            type Error = String;
-
-            fn try_from(text: String) -> Result<Self, Self::Error> {
-                match text.as_str() {
-                    $($name => Ok(Self::$variant),)*
-                    _ => Err($crate::config::section::expected(&[$($name),*])),
-                }
-            }
-        }
-    };
+/// Reads an enum by the name of its variant.
+pub(super) fn choice<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: FromStr + VariantNames,
+    D: Deserializer<'de>,
+{
+    let text = String::deserialize(deserializer)?;
+    (text.parse()).map_err(|_| D::Error::custom(expected(T::VARIANTS)))
 }
 
-pub(super) use {choice, section};
-
 /// The problem of a text that is none of these names.
-pub(super) fn expected(names: &[&str]) -> String {
+fn expected(names: &[&str]) -> String {
     let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     match names.split_last() {
         Some((last, others)) if !others.is_empty() => {

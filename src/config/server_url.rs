@@ -14,7 +14,6 @@ pub struct ServerUrl(Url);
 
 impl ServerUrl {
     /// The host name or IP address, the latter without brackets.
-    #[must_use]
     pub fn host_name(&self) -> String {
         match self.0.host() {
             Some(Host::Ipv6(address)) => address.to_string(),
@@ -24,7 +23,6 @@ impl ServerUrl {
     }
 
     /// Whether the server runs on this machine.
-    #[must_use]
     pub fn is_local(&self) -> bool {
         is_loopback(&self.host_name())
     }

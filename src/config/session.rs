@@ -9,7 +9,6 @@ use super::section::section;
 pub(super) const AGES: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(24 * 3600);
 
 section! {
-    /// Sessions.
     pub struct SessionSettings {
         /// How old the cached liveness of a session may be when an access token is issued.
         #[serde(with = "humantime_serde")]

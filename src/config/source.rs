@@ -12,14 +12,14 @@ use iam_adapters::registry::Registry;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::effective::EffectiveSettings;
+use super::errors::ConfigErrors;
 use super::layers::Layers;
-use super::problems::Problems;
 use super::{InvalidSettings, Settings, reading, safety};
 
 /// The settings file as it was at the start, the environment, and the kinds of IAM. Each load reads
 /// the files that they name, so only those can change without a restart.
 #[derive(Debug)]
-pub struct Source {
+pub struct SettingsSource {
     /// An error has the path.
     pub(super) file: Option<Result<SettingsFile, String>>,
     /// Some are secrets.
@@ -36,7 +36,7 @@ pub(super) struct SettingsFile {
     text: SecretString,
 }
 
-impl Source {
+impl SettingsSource {
     /// Reads the settings file, if one is given. The environment overrides it.
     #[must_use]
     pub fn new(
@@ -55,54 +55,34 @@ impl Source {
 
     /// Reads the settings as [`load`](super::load) does, and calls `prepare` with them. The error has
     /// the problems of both. A setting that cannot be read has its default in `prepare`.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidSettings`] with every problem.
     pub(crate) fn load_with<T>(
         &self,
-        prepare: impl FnOnce(&Settings, &mut Problems) -> Option<T>,
+        prepare: impl FnOnce(&Settings, &Layers, &mut ConfigErrors) -> Option<T>,
     ) -> Result<(Settings, T), InvalidSettings> {
-        let loaded = self.load_layers(prepare);
-        loaded.map(|(_, settings, prepared)| (settings, prepared))
-    }
-
-    /// Reads the settings as [`load`](super::load) does, with the origin of each.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidSettings`] with every problem.
-    pub fn effective(&self) -> Result<EffectiveSettings, InvalidSettings> {
-        let (layers, settings, ()) = self.load_layers(|_, _| Some(()))?;
-        Ok(EffectiveSettings::new(&settings, &layers))
-    }
-
-    fn load_layers<T>(
-        &self,
-        prepare: impl FnOnce(&Settings, &mut Problems) -> Option<T>,
-    ) -> Result<(Layers, Settings, T), InvalidSettings> {
-        let mut problems = Problems::default();
+        let mut problems = ConfigErrors::default();
         // Without the file, everything that it sets would be a problem too.
         let layers = Layers::gather(self, &mut problems).map_err(|unreadable| InvalidSettings {
             problems: vec![unreadable],
         })?;
+        let settings = reading::settings(&layers, &self.registry, &mut problems);
+        let loaded = settings.and_then(|mut settings| {
+            settings.check(&mut problems);
+            if let Some(Ok(file)) = &self.file {
+                safety::check_file(&settings, file, &layers.secrets_in_file, &mut problems);
+            }
+            settings.derive_defaults();
+            settings.files = layers.files.clone();
+            let prepared = prepare(&settings, &layers, &mut problems)?;
+            Some((settings, prepared))
+        });
+        problems.into_result(loaded, Some(&layers))
+    }
+
+    /// Reads the settings as [`load`](super::load) does, with the origin of each.
+    pub fn effective(&self) -> Result<EffectiveSettings, InvalidSettings> {
         let loaded =
-            reading::settings(&layers, &self.registry, &mut problems).and_then(|mut settings| {
-                settings.check(&mut problems);
-                if let Some(Ok(file)) = &self.file {
-                    safety::check_file(&settings, file, &layers.secrets_in_file, &mut problems);
-                }
-                settings.derive_defaults();
-                settings.files = layers.files.clone();
-                let prepared = prepare(&settings, &mut problems)?;
-                Some((settings, prepared))
-            });
-        match loaded {
-            Some((settings, prepared)) if problems.is_empty() => Ok((layers, settings, prepared)),
-            _ => Err(InvalidSettings {
-                problems: problems.into_lines(Some(&layers)),
-            }),
-        }
+            self.load_with(|settings, layers, _| Some(EffectiveSettings::new(settings, layers)))?;
+        Ok(loaded.1)
     }
 }
 
@@ -137,7 +117,7 @@ impl SettingsFile {
 }
 
 /// The files that the settings name, and a digest of them from before they were read.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamedFiles {
     paths: Vec<PathBuf>,
     digest: Vec<u8>,
@@ -153,12 +133,6 @@ impl NamedFiles {
     #[must_use]
     pub fn again(&self) -> Self {
         Self::new(self.paths.clone())
-    }
-
-    /// Whether these are the same files with the same contents and permissions.
-    #[must_use]
-    pub fn are_as(&self, other: &Self) -> bool {
-        (&self.paths, &self.digest) == (&other.paths, &other.digest)
     }
 }
 
@@ -195,7 +169,7 @@ mod tests {
         let mut before = NamedFiles::new(vec![one.clone(), two.clone()]);
         let mut changes = |what: &str, expected: bool| {
             let now = before.again();
-            assert_eq!(!now.are_as(&before), expected, "{what}");
+            assert_eq!(now != before, expected, "{what}");
             before = now;
         };
         changes("nothing", false);

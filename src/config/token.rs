@@ -3,15 +3,13 @@
 use std::time::Duration;
 
 use auth_gateway_core::{ScopeAudience, TokenType};
-use iam_adapters::name::Name;
 use iam_adapters::{Scope, ScopePattern};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
+use super::errors::ConfigErrors;
 use super::known::join;
-use super::problems::Problems;
 use super::public_url::PublicUrl;
-use super::section::{expected, section};
+use super::section::section;
 
 /// The most for `lifetime`: an access token cannot be revoked.
 const LIFETIME_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -28,22 +26,14 @@ section! {
         /// The claim `aud` by granted scope.
         pub audiences: Vec<AudienceSettings> = Vec::new();
         /// The `typ` in the header.
-        #[serde(rename = "type", deserialize_with = "token_type")]
+        #[serde(rename = "type", deserialize_with = "super::section::choice")]
         pub token_type: TokenType = TokenType::AtJwt;
-        /// The claim `client_id`.
         pub client_id: String = "auth-gateway".to_owned();
         /// The scope of a request without one.
         pub default_scope: String = String::new();
         /// Whether a request is refused if no scope is granted.
         pub refuse_empty_scope: bool = false;
     }
-}
-
-fn token_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TokenType, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    let mut all = TokenType::ALL.into_iter();
-    all.find(|one| one.name() == text)
-        .ok_or_else(|| D::Error::custom(expected(&TokenType::ALL.map(Name::name))))
 }
 
 /// An entry of `[[token.audiences]]`.
@@ -57,7 +47,6 @@ pub struct AudienceSettings {
 }
 
 impl TokenSettings {
-    /// The audiences by scope, after [`check`](Self::check).
     pub(crate) fn scope_audiences(&self) -> Vec<ScopeAudience> {
         let entries = self.audiences.iter().filter_map(|entry| {
             Some(ScopeAudience {
@@ -74,7 +63,7 @@ impl TokenSettings {
         }
     }
 
-    pub(super) fn check(&self, problems: &mut Problems) {
+    pub(super) fn check(&self, problems: &mut ConfigErrors) {
         self.check_ranges(|name| join("token", name), problems);
         if self.lifetime.subsec_nanos() != 0 {
             problems.add("token.lifetime", "must be whole seconds, as expires_in is");

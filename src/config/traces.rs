@@ -9,8 +9,8 @@ use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret as _, SecretString};
 use url::Url;
 
+use super::errors::ConfigErrors;
 use super::known::join;
-use super::problems::Problems;
 use super::section::section;
 use super::server_url::ServerUrl;
 
@@ -18,7 +18,6 @@ use super::server_url::ServerUrl;
 const TIMEOUT_MAX: Duration = Duration::from_secs(60);
 
 section! {
-    /// The section `[traces]`.
     pub struct TraceSettings {
         /// The base URL of a receiver of OTLP over HTTP, without `/v1/traces`; `None`: no traces.
         pub endpoint: Option<ServerUrl> = None;
@@ -27,14 +26,11 @@ section! {
         /// Headers of each export: `name=value`, separated by commas, percent-encoded.
         #[serde(serialize_with = "iam_adapters::secret_file::serialize_hidden")]
         pub headers: Option<SecretString> = None;
-        /// The file with the headers; [`load`](super::load) replaces it by `headers`.
         pub headers_file: Option<PathBuf> = None;
         /// PEM certificates of authorities to trust in addition to the machine's own.
         pub ca_file: Option<PathBuf> = None;
-        /// The deadline of an export.
         #[serde(with = "humantime_serde")]
         pub timeout: Duration = Duration::from_secs(10), in Duration::from_millis(1)..=TIMEOUT_MAX;
-        /// The resource attribute `service.name`.
         pub service_name: String = "auth-gateway".to_owned();
         /// The resource attribute `service.instance.id`; `None`: random, at each start.
         pub service_instance_id: Option<String> = None;
@@ -43,7 +39,6 @@ section! {
 
 impl TraceSettings {
     /// The address to which spans are sent; `None`: traces are off.
-    #[must_use]
     pub fn url(&self) -> Option<Url> {
         let mut url = (**self.endpoint.as_ref()?).clone();
         let path = format!("{}/v1/traces", url.path().trim_end_matches('/'));
@@ -52,10 +47,6 @@ impl TraceSettings {
     }
 
     /// The headers of each export.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with them.
     pub fn header_list(&self) -> Result<Vec<(String, SecretString)>, &'static str> {
         let text = self
             .headers
@@ -65,7 +56,7 @@ impl TraceSettings {
         headers.map(header).collect()
     }
 
-    pub(super) fn check(&self, production: bool, problems: &mut Problems) {
+    pub(super) fn check(&self, production: bool, problems: &mut ConfigErrors) {
         if !(0.0..=1.0).contains(&self.sample_ratio) {
             problems.add("traces.sample_ratio", "is not within 0 and 1");
         }
@@ -219,9 +210,10 @@ mod tests {
                 headers: headers.map(Into::into),
                 ..TraceSettings::default()
             };
-            let mut problems = Problems::default();
+            let mut problems = ConfigErrors::default();
             settings.check(true, &mut problems);
-            assert_eq!(problems.is_empty(), fine, "{problems:?}");
+            let checked = problems.into_result(Some(()), None);
+            assert_eq!(checked.is_ok(), fine, "{checked:?}");
         }
     }
 }

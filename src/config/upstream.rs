@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use iam_adapters::resilient::{CallLimit, CallLimits};
 
+use super::errors::ConfigErrors;
 use super::permissions::PermissionSettings;
-use super::problems::Problems;
 use super::section::section;
 
 /// No operation takes longer in a gateway that is in order.
@@ -15,30 +15,20 @@ const DEADLINES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration:
 const CONCURRENCIES: RangeInclusive<usize> = 1..=100_000;
 
 section! {
-    /// Calls to the IAM.
     pub struct UpstreamSettings {
-        /// How long the connection may take.
         #[serde(with = "humantime_serde")]
         pub connect_deadline: Duration = Duration::from_secs(1), in DEADLINES;
-        /// How long a login may take.
         #[serde(with = "humantime_serde")]
         pub login_deadline: Duration = Duration::from_secs(5), in DEADLINES;
-        /// How long an introspection may take.
         #[serde(with = "humantime_serde")]
         pub introspection_deadline: Duration = Duration::from_secs(2), in DEADLINES;
-        /// How long a logout may take.
         #[serde(with = "humantime_serde")]
         pub logout_deadline: Duration = Duration::from_secs(5), in DEADLINES;
-        /// How long a probe may take.
         #[serde(with = "humantime_serde")]
         pub probe_deadline: Duration = Duration::from_secs(2), in DEADLINES;
-        /// The most concurrent logins.
         pub login_concurrency: usize = 32, in CONCURRENCIES;
-        /// The most concurrent introspections.
         pub introspection_concurrency: usize = 128, in CONCURRENCIES;
-        /// The most concurrent logouts.
         pub logout_concurrency: usize = 32, in CONCURRENCIES;
-        /// The time between two probes.
         #[serde(with = "humantime_serde")]
         pub probe_interval: Duration = Duration::from_secs(10),
             in Duration::from_millis(1)..=Duration::from_secs(3600);
@@ -47,31 +37,19 @@ section! {
 
 impl UpstreamSettings {
     /// The bounds for the decorator around the adapter.
-    #[must_use]
-    pub const fn limits(&self) -> CallLimits {
+    pub fn limits(&self) -> CallLimits {
+        let limit = |deadline, concurrency| CallLimit {
+            deadline,
+            concurrency,
+        };
         CallLimits {
-            login: CallLimit {
-                deadline: self.login_deadline,
-                concurrency: self.login_concurrency,
-            },
-            introspection: CallLimit {
-                deadline: self.introspection_deadline,
-                concurrency: self.introspection_concurrency,
-            },
-            logout: CallLimit {
-                deadline: self.logout_deadline,
-                concurrency: self.logout_concurrency,
-            },
+            login: limit(self.login_deadline, self.login_concurrency),
+            introspection: limit(self.introspection_deadline, self.introspection_concurrency),
+            logout: limit(self.logout_deadline, self.logout_concurrency),
             // One call at a time serves all verifications that wait for it.
-            keys: CallLimit {
-                deadline: self.probe_deadline,
-                concurrency: 1,
-            },
+            keys: limit(self.probe_deadline, 1),
             // One task probes.
-            probe: CallLimit {
-                deadline: self.probe_deadline,
-                concurrency: 1,
-            },
+            probe: limit(self.probe_deadline, 1),
         }
     }
 
@@ -82,7 +60,7 @@ impl UpstreamSettings {
         key: &str,
         age: Duration,
         permissions: &PermissionSettings,
-        problems: &mut Problems,
+        problems: &mut ConfigErrors,
     ) {
         let decision = permissions.decision_deadline();
         if age < self.introspection_deadline + decision.unwrap_or_default() {

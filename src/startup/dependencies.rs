@@ -12,9 +12,11 @@ use iam_adapters::{Clock, IamAdapter, Replaceable, SetupError};
 use secrecy::SecretString;
 
 use super::tls::ServerCertificate;
-use super::{keys, revocations, tls, traces};
+use super::{keys, replication, tls, traces};
 use crate::audit::{self, AuditLog};
-use crate::config::{AuditDestination, InvalidSettings, Problems, Registry, Settings, Source};
+use crate::config::{
+    AuditDestination, ConfigErrors, InvalidSettings, Registry, Settings, SettingsSource,
+};
 use crate::health::Lifecycle;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::{Collector, SpanExporter, Traces};
@@ -43,7 +45,7 @@ impl Reloadable {
     pub(super) fn build(
         settings: &Settings,
         clock: &Arc<dyn Clock>,
-        problems: &mut Problems,
+        problems: &mut ConfigErrors,
     ) -> Option<Self> {
         let iams = settings.iams.iter().map(|iam| {
             let deadline = iam.upstream.connect_deadline;
@@ -65,7 +67,7 @@ impl Reloadable {
         let permission_source =
             (settings.permissions).source(settings.upstream.connect_deadline, clock, problems);
         let tls = tls::configured(settings, problems);
-        let redis = revocations::redis(settings, problems);
+        let redis = replication::redis(settings, problems);
         Some(Self {
             iams: iams?,
             permission_source: permission_source.map(Arc::new),
@@ -111,7 +113,7 @@ pub struct ServiceDependencies {
     /// Decides which requests are traced, and exports their spans; `None`: traces are off.
     pub traces: Option<(Arc<Traces>, SpanExporter)>,
     /// Where the settings come from; `None`: no file is read again.
-    pub source: Option<Arc<Source>>,
+    pub source: Option<Arc<SettingsSource>>,
 }
 
 impl ServiceDependencies {
@@ -127,9 +129,9 @@ impl ServiceDependencies {
         registry: &Registry,
         clock: Arc<dyn Clock>,
     ) -> Result<(Settings, Self), InvalidSettings> {
-        let source = Source::new(file, environment, registry);
+        let source = SettingsSource::new(file, environment, registry);
         let (settings, parts) =
-            source.load_with(|settings, problems| Self::assemble(settings, clock, problems))?;
+            source.load_with(|settings, _, problems| Self::assemble(settings, clock, problems))?;
         let source = Some(Arc::new(source));
         Ok((settings, Self { source, ..parts }))
     }
@@ -140,18 +142,16 @@ impl ServiceDependencies {
     ///
     /// [`InvalidSettings`], with every problem of the files and the adapter.
     pub fn prepare(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Self, InvalidSettings> {
-        let mut problems = Problems::default();
-        match Self::assemble(settings, clock, &mut problems) {
-            Some(parts) if problems.is_empty() => Ok(parts),
-            _ => Err(problems.into_invalid_settings()),
-        }
+        let mut problems = ConfigErrors::default();
+        let parts = Self::assemble(settings, clock, &mut problems);
+        problems.into_result(parts, None)
     }
 
     /// The parts, unless a problem prevents it. Adds every problem to `problems`.
     fn assemble(
         settings: &Settings,
         clock: Arc<dyn Clock>,
-        problems: &mut Problems,
+        problems: &mut ConfigErrors,
     ) -> Option<Self> {
         let metrics = Arc::<Metrics>::default();
         let random: Arc<dyn Random> = Arc::new(SystemRandom::new());

@@ -7,14 +7,14 @@ use std::time::Duration;
 use iam_adapters::Moment;
 use secrecy::ExposeSecret as _;
 
-use crate::config::{Problems, Settings};
+use crate::config::{ConfigErrors, Settings};
 use auth_gateway_core::Keys;
 use auth_gateway_core::identifiers::IdentifierKey;
 use auth_gateway_core::keys::{Key, KeyError, KeyStore};
 
 /// Reads the folders of the settings. For a purpose without a folder, a key is generated; the settings
 /// were checked for whether that is allowed.
-pub(super) fn load(settings: &Settings, now: Moment, problems: &mut Problems) -> Option<Keys> {
+pub(super) fn load(settings: &Settings, now: Moment, problems: &mut ConfigErrors) -> Option<Keys> {
     let (signing, sealing) = (&settings.keys.signing_dir, &settings.keys.sealing_dir);
     let max_age = settings.keys.jwks_max_age;
     let signing = open(signing.as_ref(), now, max_age);

@@ -7,38 +7,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use iam_adapters::name::Name as _;
-use iam_adapters::permission_source::PermissionSource;
-use iam_adapters::{Clock, IamAdapter, Moment, Replaceable};
-use secrecy::SecretString;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::dependencies::{Reloadable, ServiceDependencies};
 use super::tls::ServerCertificate;
 use super::use_certificate;
-use crate::config::{InvalidSettings, NamedFiles, Settings, Source};
+use crate::config::{InvalidSettings, NamedFiles, Settings};
 use crate::health::{Health, Reason, ReasonCode};
-use crate::telemetry::metrics::Metrics;
-use crate::telemetry::traces::SpanExporter;
 use auth_gateway_core::Gateway;
 use auth_gateway_core::event::Event;
 use auth_gateway_core::keys::Reloaded;
-use auth_gateway_replication::Redis;
 
-/// What is read again, and the parts of the running service that are replaced then.
+/// Reads files again, and replaces what the running service has built of them.
 pub(super) struct FilePoller {
     gateway: Arc<Gateway>,
-    /// `None`: only the keys are read again.
-    source: Option<Arc<Source>>,
-    files: NamedFiles,
-    iams: Vec<Arc<Replaceable<dyn IamAdapter>>>,
-    permission_source: Option<Arc<Replaceable<PermissionSource>>>,
-    tls: Option<Arc<ServerCertificate>>,
-    redis: Option<Redis>,
-    operator_token: Option<Arc<Replaceable<SecretString>>>,
-    span_exporter: Option<SpanExporter>,
-    metrics: Arc<Metrics>,
     health: Arc<Health>,
-    clock: Arc<dyn Clock>,
+    parts: ServiceDependencies,
+    files: NamedFiles,
     interval: Duration,
     /// `None`: the system cannot report signals.
     hangups: Option<Signal>,
@@ -58,17 +43,9 @@ impl FilePoller {
     ) -> Self {
         Self {
             gateway: Arc::clone(gateway),
-            source: parts.source.clone(),
-            files: settings.files.clone(),
-            iams: parts.iams.clone(),
-            permission_source: parts.permission_source.clone(),
-            tls: parts.tls.clone(),
-            redis: parts.replication.as_ref().map(|(redis, _)| redis.clone()),
-            operator_token: parts.operator_token.clone(),
-            span_exporter: parts.traces.as_ref().map(|(_, exporter)| exporter.clone()),
-            metrics: Arc::clone(&parts.metrics),
             health: Arc::clone(health),
-            clock: Arc::clone(&parts.clock),
+            parts: parts.clone(),
+            files: settings.files.clone(),
             interval: settings.keys.reload_interval,
             hangups: hangups(),
             certificate_waits: false,
@@ -110,7 +87,7 @@ impl FilePoller {
 
     /// Reads the keys, and the files if they changed or if `forced`.
     fn poll(&mut self, forced: bool) {
-        for (purpose, reloaded) in self.gateway.keys().reload(self.clock.now()) {
+        for (purpose, reloaded) in self.gateway.keys().reload(self.parts.clock.now()) {
             log_reload(purpose, &reloaded);
             self.gateway.emit(&Event::Keys {
                 result: Ok((purpose, &reloaded.kids)),
@@ -127,18 +104,19 @@ impl FilePoller {
     /// certificate and its key, or a client and its secret, never come from different times. A valid
     /// certificate is not replaced by one that has expired or is not valid yet.
     fn reload_files(&mut self, forced: bool) -> Option<Result<(), InvalidSettings>> {
-        let source = Arc::clone(self.source.as_ref()?);
+        let source = Arc::clone(self.parts.source.as_ref()?);
         let files = self.files.again();
-        if files.are_as(&self.files) && !forced && !self.certificate_waits {
+        if files == self.files && !forced && !self.certificate_waits {
             return None;
         }
         self.files = files;
         self.certificate_waits = false;
-        let now = self.clock.now();
-        let loaded = source.load_with(|settings, problems| {
-            let built = Reloadable::build(settings, &self.clock, problems)?;
-            if problem(self.tls.as_deref(), now).is_none()
-                && let Some(problem) = problem(built.tls.as_deref(), now)
+        let now = self.parts.clock.now();
+        let loaded = source.load_with(|settings, _, problems| {
+            let built = Reloadable::build(settings, &self.parts.clock, problems)?;
+            let problem = |tls: Option<&Arc<ServerCertificate>>| tls?.problem(now);
+            if problem(self.parts.tls.as_ref()).is_none()
+                && let Some(problem) = problem(built.tls.as_ref())
             {
                 self.certificate_waits = true;
                 problems.add("http.tls.certificate_file", problem);
@@ -152,23 +130,24 @@ impl FilePoller {
     }
 
     fn replace(&self, new: Reloadable) {
-        for (iam, new) in self.iams.iter().zip(new.iams) {
+        let parts = &self.parts;
+        for (iam, new) in parts.iams.iter().zip(new.iams) {
             iam.replace(new);
         }
-        if let (Some(current), Some(new)) = (&self.permission_source, new.permission_source) {
+        if let (Some(current), Some(new)) = (&parts.permission_source, new.permission_source) {
             current.replace(new);
         }
-        if let (Some(current), Some(new)) = (&self.tls, &new.tls) {
+        if let (Some(current), Some(new)) = (&parts.tls, &new.tls) {
             current.replace(new);
-            use_certificate(Some(current), &self.metrics, &self.health);
+            use_certificate(Some(current), &parts.metrics, &self.health);
         }
-        if let (Some(current), Some(new)) = (&self.redis, &new.redis) {
+        if let (Some((current, _)), Some(new)) = (&parts.replication, &new.redis) {
             current.replace(new);
         }
-        if let (Some(current), Some(new)) = (&self.operator_token, new.operator_token) {
+        if let (Some(current), Some(new)) = (&parts.operator_token, new.operator_token) {
             current.replace(Arc::new(new));
         }
-        if let (Some(current), Some(new)) = (&self.span_exporter, new.collector) {
+        if let (Some((_, current)), Some(new)) = (&parts.traces, new.collector) {
             current.replace(new);
         }
     }
@@ -190,7 +169,7 @@ impl FilePoller {
 
     /// Logs the differences to the reasons that were logged before.
     fn log_warnings(&mut self) {
-        let now = self.clock.now();
+        let now = self.parts.clock.now();
         let of_keys = self.gateway.keys().warnings(now);
         let reasons = of_keys.into_iter().map(Reason::from);
         let reasons = reasons.chain(self.health.files_reason());
@@ -220,11 +199,6 @@ impl FilePoller {
         }
         self.logged = reasons;
     }
-}
-
-/// Why clients refuse this certificate now.
-fn problem(certificate: Option<&ServerCertificate>, now: Moment) -> Option<String> {
-    certificate?.validity()?.problem(now)
 }
 
 fn hangups() -> Option<Signal> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use iam_adapters::{Replaceable, files, secret_file};
+use iam_adapters::{Moment, Replaceable, files, secret_file};
 use openssl::asn1::{Asn1Time, Asn1TimeRef, TimeDiff};
 use openssl::x509::X509;
 use rustls::crypto::aws_lc_rs::default_provider;
@@ -13,7 +13,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use secrecy::ExposeSecret as _;
 
-use crate::config::{Problems, Settings};
+use crate::config::{ConfigErrors, Settings};
 use crate::health::Validity;
 
 /// The certificate of a listener, which can be replaced. Open connections keep theirs.
@@ -26,9 +26,13 @@ impl ServerCertificate {
         self.0.replace(other.0.get());
     }
 
+    /// Why clients refuse the certificate now.
+    pub(crate) fn problem(&self, now: Moment) -> Option<String> {
+        self.validity()?.problem(now)
+    }
+
     /// When all certificates of the chain are valid; `None` if OpenSSL cannot read one of them.
-    #[must_use]
-    pub fn validity(&self) -> Option<Validity> {
+    pub(super) fn validity(&self) -> Option<Validity> {
         let certified = self.0.get();
         let chain: Option<Vec<_>> = certified.cert.iter().map(validity).collect();
         let chain = chain?;
@@ -48,7 +52,7 @@ impl ResolvesServerCert for ServerCertificate {
 /// The certificate of the settings; `None` if TLS is off, or there is a problem.
 pub(super) fn configured(
     settings: &Settings,
-    problems: &mut Problems,
+    problems: &mut ConfigErrors,
 ) -> Option<Arc<ServerCertificate>> {
     let tls = &settings.http.tls;
     let mut add = |key: &str, problem: String| problems.add(key, problem);

@@ -7,7 +7,7 @@ use opentelemetry::KeyValue;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::RandomIdGenerator;
 
-use crate::config::{Problems, Settings, TraceSettings};
+use crate::config::{ConfigErrors, Settings, TraceSettings};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::{Collector, SpanExporter, SpanQueue, Traces};
 use auth_gateway_core::Random;
@@ -16,7 +16,7 @@ use auth_gateway_core::Random;
 pub(super) fn collector(
     settings: &Settings,
     clock: &Arc<dyn Clock>,
-    problems: &mut Problems,
+    problems: &mut ConfigErrors,
 ) -> Option<Collector> {
     let collector = Collector::new(&settings.traces, Arc::clone(clock));
     let refused = |error: &_| problems.add_lines(&format!("traces.{error}"));

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use iam_adapters::name::Name as _;
 use iam_adapters::{Claims, Moment, ScopePattern};
 use serde::Serialize;
-use strum::IntoStaticStr;
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::error::Internal;
 use super::keys::{DerivedFrom, Key as _, KeySet, SigningKey};
@@ -118,7 +118,7 @@ pub struct ScopeAudience {
 }
 
 /// The `typ` of access tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr, Serialize, VariantNames)]
 #[serde(into = "&'static str")]
 pub enum TokenType {
     /// RFC 9068 section 2.1: no verifier takes another JWT of the issuer for an access token.
@@ -127,11 +127,6 @@ pub enum TokenType {
     /// For verifiers that accept nothing else.
     #[strum(serialize = "JWT")]
     Jwt,
-}
-
-impl TokenType {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::AtJwt, Self::Jwt];
 }
 
 /// The claims of one access token.

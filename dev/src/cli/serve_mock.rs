@@ -16,6 +16,7 @@ use auth_gateway::telemetry::metrics::Metrics;
 use clap::Args;
 use iam_adapters::clock::SystemClock;
 use iam_adapters::keycloak::KeycloakSettings;
+use iam_adapters::name::Name as _;
 use mock_iam::wire::ServerSettings;
 use mock_iam::{HostName, MockSettings};
 use secrecy::SecretString;

@@ -1,17 +1,20 @@
 //! `check --online --explain`: where each scope of the test account comes from, or why it is not
 //! granted.
 
-use std::io::{self, Write};
+use std::io;
 
 use iam_adapters::permission_source::PermissionSource;
 use iam_adapters::{
     AllowedScopes, Claims, IamAdapter, IamError, Introspection, Permission, Permissions,
     UpstreamSession,
 };
+use serde_json::Value;
 
+use super::Report;
+use crate::config::IamSection;
 use auth_gateway_core::iams::Iam;
 
-/// What is known about the rights of a user.
+/// The rights of a user.
 pub(super) struct Rights {
     /// The permissions that the IAM states.
     at_iam: Permissions,
@@ -23,49 +26,74 @@ pub(super) struct Rights {
     claims: Claims,
 }
 
-impl Rights {
-    /// Whether the IAM states no permission.
-    pub(super) fn are_none_at_iam(&self) -> bool {
-        self.at_iam.is_empty()
-    }
-
-    /// Whether the IAM states no group.
-    pub(super) fn has_no_groups(&self) -> bool {
-        self.groups.as_ref().is_none_or(Vec::is_empty)
-    }
+/// The rights of a user, and the settings on which they depend.
+pub(super) struct Explanation<'a> {
+    pub(super) rights: Rights,
+    pub(super) iam: &'a Iam,
+    pub(super) section: &'a IamSection,
+    pub(super) source: Option<&'a PermissionSource>,
 }
 
-/// Writes a line for each scope.
-pub(super) fn write_lines(
-    scopes: &[String],
-    rights: &Rights,
-    iam: &Iam,
-    source: Option<&PermissionSource>,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let allowed = iam.policy().allowed_scopes.as_ref();
-    for scope in scopes {
-        writeln!(
-            out,
-            "  {scope}\n                {}",
-            line(scope, rights, allowed, iam.name(), source)
-        )?;
+impl Explanation<'_> {
+    /// Writes two lines for each scope and each claim.
+    pub(super) fn write(&self, scopes: &[String], report: &mut Report<'_>) -> io::Result<()> {
+        self.write_nothing_stated(report)?;
+        let policy = self.iam.policy();
+        let allowed = policy.allowed_scopes.as_ref();
+        for scope in scopes {
+            writeln!(report.0, "  {scope}")?;
+            let explained = line(scope, &self.rights, allowed, self.iam.name(), self.source);
+            report.line("", explained)?;
+        }
+        let claims = self.rights.claims.to_json();
+        for (name, source) in policy.claims.iter() {
+            let member = &source.member;
+            writeln!(report.0, "  claim {name}")?;
+            match claims.get(name) {
+                Some(value) => report.line("", format_args!("{value}, from {member}"))?,
+                None => report.line(
+                    "",
+                    format_args!("left out: the IAM does not state {member}"),
+                )?,
+            }
+        }
+        Ok(())
     }
-    let claims = rights.claims.to_json();
-    for (name, source) in iam.policy().claims.iter() {
-        let member = &source.member;
-        match claims.get(name) {
-            Some(value) => writeln!(
-                out,
-                "  claim {name}\n                {value}, from {member}"
-            )?,
-            None => writeln!(
-                out,
-                "  claim {name}\n                left out: the IAM does not state {member}"
-            )?,
+
+    /// The line about rights that the IAM does not state, with the setting that may be the cause, unless it
+    /// states some or needs to state none.
+    fn write_nothing_stated(&self, report: &mut Report<'_>) -> io::Result<()> {
+        let groups = self.rights.groups.as_ref();
+        let (what, names): (_, &[_]) = match self.source {
+            None if self.rights.at_iam.is_empty() => {
+                ("permissions", &["permissions_client", "permissions_claim"])
+            }
+            Some(_) if groups.is_none_or(Vec::is_empty) => ("groups", &["groups_claim"]),
+            _ => return Ok(()),
+        };
+        let adapter = &self.section.adapter;
+        let cause = names.iter().find_map(|name| {
+            let value = adapter.json().get(name).and_then(Value::as_str);
+            let value = value.filter(|value| !value.is_empty())?;
+            let key = self
+                .section
+                .own_key(&format!("iam.{}.{name}", adapter.name()));
+            Some(match *name {
+                "permissions_client" => format!(
+                    ": {key}: there is no client {value:?}, or the account has none of its roles"
+                ),
+                _ => format!(": {key}: the IAM states no {value:?}, or the account has none"),
+            })
+        });
+        match (cause, self.source) {
+            // A policy server need not use groups.
+            (None, Some(PermissionSource::Http(..))) => Ok(()),
+            (cause, _) => {
+                let cause = cause.unwrap_or_default();
+                report.line(what, format_args!("none of the test account{cause}"))
+            }
         }
     }
-    Ok(())
 }
 
 /// The rights of the user of a session. The adapter is that of the IAM, without deadlines.

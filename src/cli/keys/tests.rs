@@ -1,13 +1,11 @@
-use std::ffi::OsString;
-
 use super::*;
-use crate::cli::{Command, EarlyExit, parse};
+use crate::cli::Command;
+use crate::cli::tests::{Stop, parse_line};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-fn parsed(arguments: &str) -> Result<Command, EarlyExit> {
-    let line = format!("auth-gateway keys {arguments}");
-    parse(line.split_whitespace().map(OsString::from))
+fn parsed(arguments: &str) -> Result<Command, Stop> {
+    parse_line(&format!("auth-gateway keys {arguments}"))
 }
 
 fn rotation(directory: Option<&str>, times: KeyTimes) -> RotateKeys {
@@ -48,7 +46,7 @@ fn rotation_takes_its_times_from_the_configuration_or_from_arguments() {
         (
             "--dir d --every 7d --alg EdDSA",
             RotateKeys {
-                algorithm: Some(SigningAlgorithm::EdDsa),
+                algorithm: Some(Algorithm::EdDsa),
                 every: 7 * DAY,
                 ..rotation(Some("d"), KeyTimes::default())
             },

@@ -311,9 +311,11 @@ fn two_iams_with_one_issuer_are_a_problem_that_names_both() {
             vec!["iam.two: [iam.one] has the same issuer, https://a.test"],
         ),
     ] {
-        let mut found = Problems::default();
+        let mut found = ConfigErrors::default();
         settings.check_issuers(&issuers, &mut found);
-        assert_eq!(found.into_invalid_settings().problems, expected);
+        let invalid = found.into_result(Some(()), None).err();
+        let found = invalid.map_or_else(Vec::new, |invalid| invalid.problems);
+        assert_eq!(found, expected);
     }
 }
 

@@ -21,12 +21,14 @@ fn redis_is_configured_by_its_address_and_absent_by_default() {
     let by_environment = [("REDIS__URL", "rediss://[::1]:7000/3")];
     let settings = load_text("", &by_environment).unwrap();
     let redis = settings.redis.unwrap();
-    assert_eq!((redis.host().as_str(), redis.port()), ("::1", 7000));
-    assert_eq!((redis.has_tls(), redis.database()), (true, Some(3)));
+    let redis = redis.address(None);
+    assert_eq!((redis.host.as_str(), redis.port), ("::1", 7000));
+    assert_eq!((redis.tls, redis.database), (true, 3));
     let settings = load_text("redis.url = 'redis://redis.test'", &[]).unwrap();
     let redis = settings.redis.unwrap();
-    assert_eq!((redis.host().as_str(), redis.port()), ("redis.test", 6379));
-    assert_eq!((redis.has_tls(), redis.database()), (false, Some(0)));
+    let redis = redis.address(None);
+    assert_eq!((redis.host.as_str(), redis.port), ("redis.test", 6379));
+    assert_eq!((redis.tls, redis.database), (false, 0));
 }
 
 #[test]
@@ -109,7 +111,7 @@ fn production_requires_tls_except_on_loopback_and_always_a_password() {
 fn prefix_is_that_of_the_public_url_unless_it_is_set() {
     let prefix = |text: &str| {
         let settings = load_text(text, &[]).unwrap();
-        settings.redis.unwrap().prefix(&settings.http.public_url)
+        settings.redis.unwrap().prefix.unwrap()
     };
     let url = "redis.url = 'redis://redis.test'\n";
     assert_eq!(prefix(url), "auth-gateway:localhost:8080");
@@ -127,17 +129,13 @@ fn prefix_is_that_of_the_public_url_unless_it_is_set() {
 fn sentinels_are_configured_by_their_addresses_and_the_name_of_the_primary() {
     let text = "[redis]\nurl = 'redis://primary'\n[redis.sentinel]\n";
     let good = format!("{text}addresses = ['one.test', '[::1]:7']\nmaster = 'primary'");
-    let sentinel = load_text(&good, &[])
-        .unwrap()
-        .redis
-        .unwrap()
-        .sentinel
-        .unwrap();
-    let addresses = sentinel.addresses.iter();
-    let addresses: Vec<_> = addresses
-        .map(|each| (each.host.as_str(), each.port))
-        .collect();
-    assert_eq!(addresses, [("one.test", 26_379), ("::1", 7)]);
+    let redis = load_text(&good, &[]).unwrap().redis.unwrap();
+    let sentinel = redis.address(None).sentinels.unwrap();
+    let expected = [("one.test", 26_379), ("::1", 7)];
+    assert_eq!(
+        sentinel.addresses,
+        expected.map(|(host, port)| (host.to_owned(), port))
+    );
     assert_eq!(sentinel.master, "primary");
     for (lines, key) in [
         ("master = 'primary'", "redis.sentinel.addresses"),

@@ -9,24 +9,23 @@ use humantime_serde::re::humantime::format_duration;
 use super::InvalidSettings;
 use super::layers::Layers;
 
-/// The problems so far.
 #[derive(Debug, Default)]
-pub(crate) struct Problems {
-    problems: Vec<Problem>,
+pub(crate) struct ConfigErrors {
+    problems: Vec<SettingError>,
     unread: BTreeSet<String>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Problem {
+struct SettingError {
     key: String,
     message: String,
 }
 
-impl Problems {
+impl ConfigErrors {
     /// Adds a problem, once. A setting that could not be read gets no further problems: they would be
     /// those of the default or placeholder that replaces it.
     pub(crate) fn add(&mut self, key: &str, message: impl Into<String>) {
-        let problem = Problem {
+        let problem = SettingError {
             key: key.to_owned(),
             message: message.into(),
         };
@@ -54,10 +53,6 @@ impl Problems {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.problems.is_empty()
-    }
-
     /// Adds a value that is set and not within its range.
     pub(super) fn within<T: Ranged>(
         &mut self,
@@ -73,24 +68,26 @@ impl Problems {
         }
     }
 
-    /// The problems without the origins of the settings.
-    pub(crate) fn into_invalid_settings(self) -> InvalidSettings {
-        InvalidSettings {
-            problems: self.into_lines(None),
+    /// The value, unless there are problems. Those of settings that are set have the origin.
+    pub(crate) fn into_result<T>(
+        self,
+        value: Option<T>,
+        layers: Option<&Layers>,
+    ) -> Result<T, InvalidSettings> {
+        let line =
+            |SettingError { key, message }| match layers.and_then(|layers| layers.origin(&key)) {
+                Some(origin) => format!("{key}: {message} (set in {})", origin.place()),
+                None => format!("{key}: {message}"),
+            };
+        match value {
+            Some(value) if self.problems.is_empty() => Ok(value),
+            _ => Err(InvalidSettings {
+                problems: self.problems.into_iter().map(line).collect(),
+            }),
         }
-    }
-
-    /// One line for each problem, with the origin of the setting, if it was set.
-    pub(super) fn into_lines(self, layers: Option<&Layers>) -> Vec<String> {
-        let line = |Problem { key, message }| match layers.and_then(|layers| layers.origin(&key)) {
-            Some(origin) => format!("{key}: {message} (set in {})", origin.place()),
-            None => format!("{key}: {message}"),
-        };
-        self.problems.into_iter().map(line).collect()
     }
 }
 
-/// A value that can have a range.
 pub(super) trait Ranged: PartialOrd + Copy {
     /// As in the settings.
     fn shown(self) -> String;
