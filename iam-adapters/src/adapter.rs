@@ -28,6 +28,10 @@ pub enum SetupError {
 
 /// What an IAM can do beyond the contract. The conformance suite tests what an adapter declares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each capability is there or not, whatever the others are"
+)]
 pub struct Capabilities {
     /// Where sessions exist.
     pub sessions: SessionLocation,
@@ -39,6 +43,9 @@ pub struct Capabilities {
     pub permissions: PermissionAge,
     /// Whether the IAM sends logout tokens (OpenID Connect Back-Channel Logout 1.0).
     pub back_channel_logout: bool,
+    /// Whether a login can have a one-time password: the IAM requires it of the users who have one, and
+    /// ignores it for all others. Otherwise [`IamAdapter::authenticate`] never gets one.
+    pub one_time_password: bool,
 }
 
 /// Where the sessions of an IAM exist.
@@ -68,6 +75,7 @@ impl Capabilities {
         detects_deleted: true,
         permissions: PermissionAge::Current,
         back_channel_logout: true,
+        one_time_password: true,
     };
 
     /// What operators must know about an IAM with less than [`Self::FULL`].
@@ -93,6 +101,10 @@ impl Capabilities {
             (
                 !at_iam,
                 "the IAM can end no session: only logouts and operators of the gateway do",
+            ),
+            (
+                !self.one_time_password,
+                "a login with a one-time password is refused as an invalid request",
             ),
         ]
         .into_iter()
@@ -121,6 +133,11 @@ impl fmt::Display for Capabilities {
             ", back-channel logout by tokens of the type logout+jwt"
         } else {
             ", no back-channel logout"
+        })?;
+        f.write_str(if self.one_time_password {
+            ", one-time passwords"
+        } else {
+            ", no one-time passwords"
         })
     }
 }

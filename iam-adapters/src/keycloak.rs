@@ -122,9 +122,10 @@ impl Keycloak {
         }
         // Requests no scope: `openid` would add an id token that is not used, `offline_access` a session
         // without an end.
+        let otp = credentials.otp().map(|otp| ("otp", otp.expose_secret()));
         let granted = self
             .server
-            .password_grant(&self.token, credentials, &[], client);
+            .password_grant(&self.token, credentials, otp, client);
         let Granted { tokens, response } = granted.await?;
         // Also if the login is cancelled.
         let abandoned = scopeguard::guard((), |()| {

@@ -231,12 +231,11 @@ impl OAuth2 {
         } else {
             self.discover().await?
         };
-        let granted = self.server.password_grant(
-            &endpoints.token,
-            credentials,
-            &self.login_parameters,
-            client,
-        );
+        let more = self.login_parameters.iter();
+        let more = more.map(|(name, value)| (name.as_str(), value.as_str()));
+        let granted = self
+            .server
+            .password_grant(&endpoints.token, credentials, more, client);
         let Granted { tokens, response } = granted.await?;
         // Also if the login is cancelled.
         let abandoned = scopeguard::guard((), |()| {
@@ -544,6 +543,7 @@ impl IamAdapter for OAuth2 {
                 PermissionAge::Login
             },
             back_channel_logout: false,
+            one_time_password: false,
         }
     }
 

@@ -142,11 +142,11 @@ impl OAuth2Client {
 
     /// Resource owner password credentials grant (RFC 6749 section 4.3). Sends the client's address and
     /// the request id in `X-Forwarded-For` and `X-Request-Id`. `more` are further parameters.
-    pub(crate) async fn password_grant<T: DeserializeOwned>(
+    pub(crate) async fn password_grant<'a, T: DeserializeOwned>(
         &self,
         endpoint: &Url,
-        credentials: &Credentials,
-        more: &[(String, String)],
+        credentials: &'a Credentials,
+        more: impl IntoIterator<Item = (&'a str, &'a str)> + Send,
         client: &ClientContext,
     ) -> Result<Granted<T>, IamError> {
         let mut parameters = vec![
@@ -154,8 +154,7 @@ impl OAuth2Client {
             ("username", credentials.email()),
             ("password", credentials.password().expose_secret()),
         ];
-        let more = more.iter();
-        parameters.extend(more.map(|(name, value)| (name.as_str(), value.as_str())));
+        parameters.extend(more);
         let mut request = self.post(endpoint, &parameters)?;
         if let Some(address) = client.address {
             request = request.header("x-forwarded-for", address.to_string());

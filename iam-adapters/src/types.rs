@@ -18,13 +18,18 @@ pub const EMAIL_MAX: usize = 320;
 /// IAM hashes every password that it receives.
 pub const PASSWORD_MAX: usize = 1024;
 
-/// An e-mail address and a password, exactly as the user sent them.
+/// The maximum length of a one-time password in bytes. That of RFC 6238 has up to 10 digits; other kinds
+/// have some tens of characters.
+pub const OTP_MAX: usize = 64;
+
+/// An e-mail address, a password and perhaps a one-time password, exactly as the user sent them.
 ///
-/// Neither is trimmed, case-folded or normalised; the IAM decides about that.
+/// None is trimmed, case-folded or normalised; the IAM decides about that.
 #[derive(Clone)]
 pub struct Credentials {
     email: String,
     password: SecretString,
+    otp: Option<SecretString>,
 }
 
 impl Credentials {
@@ -48,7 +53,27 @@ impl Credentials {
         if password.expose_secret().len() > PASSWORD_MAX {
             return Err(InvalidCredentials::PasswordTooLong);
         }
-        Ok(Self { email, password })
+        Ok(Self {
+            email,
+            password,
+            otp: None,
+        })
+    }
+
+    /// Sets the one-time password, if there is one. Checks its length and its characters.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidCredentials`] if it is empty, too long, or has a control character.
+    pub fn with_otp(self, otp: Option<SecretString>) -> Result<Self, InvalidCredentials> {
+        match otp.as_ref().map(ExposeSecret::expose_secret) {
+            Some("") => Err(InvalidCredentials::OtpEmpty),
+            Some(text) if text.len() > OTP_MAX => Err(InvalidCredentials::OtpTooLong),
+            Some(text) if text.chars().any(char::is_control) => {
+                Err(InvalidCredentials::OtpControlCharacter)
+            }
+            _ => Ok(Self { otp, ..self }),
+        }
     }
 
     /// The address as it was sent.
@@ -61,6 +86,12 @@ impl Credentials {
     #[must_use]
     pub fn password(&self) -> &SecretString {
         &self.password
+    }
+
+    /// The one-time password as it was sent, if there is one.
+    #[must_use]
+    pub const fn otp(&self) -> Option<&SecretString> {
+        self.otp.as_ref()
     }
 
     /// Whether the password is empty. Some directories accept every user with an empty password
@@ -78,7 +109,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Why two strings are not valid credentials.
+/// Why texts are not valid credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InvalidCredentials {
     /// Not exactly one `@` with something on both sides, or a control character.
@@ -90,6 +121,15 @@ pub enum InvalidCredentials {
     /// Over [`PASSWORD_MAX`] bytes. Never truncated: a truncated password is another password.
     #[error("the password is too long")]
     PasswordTooLong,
+    /// A one-time password of no characters.
+    #[error("the one-time password is empty")]
+    OtpEmpty,
+    /// Over [`OTP_MAX`] bytes.
+    #[error("the one-time password is too long")]
+    OtpTooLong,
+    /// A one-time password with a control character.
+    #[error("the one-time password has a control character")]
+    OtpControlCharacter,
 }
 
 /// The client on whose behalf the gateway calls the IAM.
@@ -237,8 +277,28 @@ mod tests {
     }
 
     #[test]
+    fn one_time_password_has_up_to_64_bytes_and_no_control_character() {
+        let with_otp = |otp: &str| credentials("a@b", "x").unwrap().with_otp(Some(otp.into()));
+        for otp in ["0", "755 224", "é", &"9".repeat(OTP_MAX)] {
+            let credentials = with_otp(otp).unwrap();
+            assert_eq!(credentials.otp().unwrap().expose_secret(), otp);
+        }
+        for (otp, why) in [
+            ("", InvalidCredentials::OtpEmpty),
+            (&"9".repeat(OTP_MAX + 1), InvalidCredentials::OtpTooLong),
+            (&"é".repeat(33), InvalidCredentials::OtpTooLong),
+            ("755224\n", InvalidCredentials::OtpControlCharacter),
+            ("\u{9b}", InvalidCredentials::OtpControlCharacter),
+        ] {
+            assert_eq!(with_otp(otp).err(), Some(why), "{otp:?}");
+        }
+    }
+
+    #[test]
     fn debug_shows_neither_address_nor_password_nor_session_secret() {
-        let shown = format!("{:?}", credentials("alice@example.test", "canary").ok());
+        let credentials = credentials("alice@example.test", "canary");
+        let credentials = credentials.and_then(|it| it.with_otp(Some("canary".into())));
+        let shown = format!("{:?}", credentials.ok());
         assert!(
             !shown.contains("alice") && !shown.contains("canary"),
             "{shown}"

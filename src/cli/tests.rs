@@ -345,7 +345,7 @@ fn check_prints_a_summary_of_the_settings() {
          environment   development\n  \
          IAM adapter   sample\n  \
          capabilities  sessions at the IAM, current permissions, detects disabled and deleted accounts, \
-         no back-channel logout\n                \
+         no back-channel logout, one-time passwords\n                \
          a session that ends at the IAM is refused only after the freshness of cached data\n  \
          public        http://127.0.0.1:8080 as http://localhost:8080\n  \
          management    http://127.0.0.1:9090\n  \

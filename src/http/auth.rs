@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use actix_web::http::header;
 use actix_web::web::{Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
-use iam_adapters::types::{EMAIL_MAX, PASSWORD_MAX};
+use iam_adapters::types::{EMAIL_MAX, OTP_MAX, PASSWORD_MAX};
 use iam_adapters::{Credentials, InvalidCredentials, Scope};
 use jiff::Timestamp;
 use jiff::tz::Offset;
@@ -18,7 +18,7 @@ use auth_gateway_core::session::TOKEN_BYTES_MAX;
 
 use super::api_error::{ApiError, InvalidRequest};
 use super::app_state::AppState;
-use super::body::{self, Presence, RequestBody, no_store};
+use super::body::{self, Presence, RequestBody, no_store, present};
 use super::middleware::{request_context, warn_of_untrusted_proxy};
 
 /// Session ids have 22 characters. The contract allows up to this many.
@@ -31,12 +31,16 @@ struct LoginRequest {
     email: String,
     /// The password.
     password: SecretString,
+    /// The one-time password.
+    #[serde(default, deserialize_with = "present")]
+    otp: Option<SecretString>,
 }
 
 impl RequestBody<'_> for LoginRequest {
     const MEMBERS: &'static [(&'static str, Presence)] = &[
         ("email", Presence::Required),
         ("password", Presence::Required),
+        ("otp", Presence::Optional),
     ];
 }
 
@@ -133,9 +137,14 @@ struct LogoutResponse {
 }
 
 fn credentials(body: &[u8]) -> Result<Credentials, ApiError> {
-    let LoginRequest { email, password } = body::parse(body)?;
-    Credentials::new(email, password)
-        .map_err(|invalid| ApiError::InvalidRequest(invalid_credentials(invalid)))
+    let LoginRequest {
+        email,
+        password,
+        otp,
+    } = body::parse(body)?;
+    let credentials = Credentials::new(email, password);
+    let credentials = credentials.and_then(|credentials| credentials.with_otp(otp));
+    credentials.map_err(|invalid| ApiError::InvalidRequest(invalid_credentials(invalid)))
 }
 
 /// `POST /api/v1/auth/login`.
@@ -158,6 +167,9 @@ pub(super) async fn log_in(
         return Err(failed(error));
     }
     let credentials = credentials?;
+    if credentials.otp().is_some() && !gateway.iams().take_otp(credentials.email()) {
+        return Err(ApiError::InvalidRequest(InvalidRequest::Unsupported("otp")));
+    }
     let session = gateway.log_in(context, &credentials).await;
     if let Err(unwritable) = audit_gate.written().await {
         if let Ok(session) = &session {
@@ -236,6 +248,12 @@ pub(super) const fn invalid_credentials(credentials: InvalidCredentials) -> Inva
             member: "password",
             bytes_max: PASSWORD_MAX,
         },
+        InvalidCredentials::OtpEmpty => InvalidRequest::Empty("otp"),
+        InvalidCredentials::OtpTooLong => InvalidRequest::TooLong {
+            member: "otp",
+            bytes_max: OTP_MAX,
+        },
+        InvalidCredentials::OtpControlCharacter => InvalidRequest::ControlCharacter("otp"),
     }
 }
 

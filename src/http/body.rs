@@ -7,7 +7,7 @@ use actix_web::web::{Bytes, Payload};
 use actix_web::{HttpRequest, HttpResponseBuilder};
 use iam_adapters::json::{self, InvalidObject};
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer as _};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::telemetry::metrics::ShedCause;
@@ -209,6 +209,15 @@ impl<'de> Visitor<'de> for Members<'_> {
         }
         Err(A::Error::custom("nothing is wrong with a member"))
     }
+}
+
+/// Deserializes a member that may be absent, and must not be `null`.
+pub(super) fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    T::deserialize(deserializer).map(Some)
 }
 
 /// Forbids caches to store the response (RFC 6749 section 5.1).

@@ -93,6 +93,7 @@ fn iam_state(iam: &Iam, last: &LastResult) -> serde_json::Value {
             "detects_disabled": capabilities.detects_disabled,
             "detects_deleted": capabilities.detects_deleted,
             "back_channel_logout": capabilities.back_channel_logout,
+            "one_time_password": capabilities.one_time_password,
         },
         "last_result": last.result,
     });

@@ -18,7 +18,7 @@ use subtle::ConstantTimeEq as _;
 use super::api_error::{ApiError, InvalidRequest};
 use super::app_state::AppState;
 use super::auth::{invalid_credentials, json, timestamp};
-use super::body::{self, Presence, RequestBody, no_store};
+use super::body::{self, Presence, RequestBody, no_store, present};
 use super::middleware::request_context;
 use auth_gateway_core::event::Event;
 use auth_gateway_core::revoked_sessions::{NotRevocable, RevokedSessions};
@@ -86,11 +86,6 @@ struct LoginLimitsResetRequest {
     /// An address in a known network of the account, which is reset too.
     #[serde(default, deserialize_with = "present")]
     client_address: Option<String>,
-}
-
-/// A member that may be absent, and must not be `null`.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    String::deserialize(deserializer).map(Some)
 }
 
 impl RequestBody<'_> for LoginLimitsResetRequest {

@@ -3,6 +3,7 @@
 mod faults;
 mod hosts;
 mod journal;
+mod one_time_passwords;
 mod requests;
 mod sessions;
 mod snapshots;

@@ -57,6 +57,33 @@ onThePage("a user whose password is not known is asked for it", {}, async ({ pag
   await sees("#login-result", "dora@example.test is logged in.");
 });
 
+onThePage("a user with one-time passwords shows the current one and logs in with it once", { expected: CONFLICT }, async ({ page, api, press, sees, shot }) => {
+  const erin = "/mock/v1/users/erin%40example.test";
+  await press("users", "Add a user…");
+  await page.fill("#user-email", "erin@example.test");
+  await page.fill("#user-password", "erin-pass");
+  await page.fill("#user-totp", "GEZDGNBVGY3TQOJQ");
+  await shot("user-dialog-otp");
+  await page.getByRole("button", { name: "Save" }).click();
+  await sees("#users-list", "one-time password now: ");
+  // At a time in the middle of the 30 s.
+  await api("PUT", "/mock/v1/time", { now: "2030-01-01T00:00:15Z" });
+  const { otp } = await api("GET", erin);
+  await sees("#users-list", `one-time password now: ${otp}`);
+  await press("users", "Log in as erin@example.test");
+  await sees("#login-result", "erin@example.test is logged in.");
+  assert.equal(await page.inputValue("#login-otp"), otp);
+  await press("users", "Log in as erin@example.test");
+  await sees("#login-result.failed", "401 invalid_grant");
+  await press("users", "Change erin@example.test");
+  await page.locator("#user-no-totp").check();
+  await page.getByRole("button", { name: "Save" }).click();
+  await sees("#users-result", "erin@example.test is changed.");
+  assert.equal((await api("GET", erin)).otp, undefined);
+  await press("users", "Log in as erin@example.test");
+  await sees("#login-result", "erin@example.test is logged in.");
+});
+
 onThePage("a refused user stays in the form with the reason", { expected: CONFLICT }, async ({ page, press, sees }) => {
   await press("users", "Add a user…");
   await page.fill("#user-email", "alice@example.test");

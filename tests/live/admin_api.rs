@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use iam_adapters::Subject;
 use reqwest::{Method, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::Value;
+use serde_json::{Value, json};
 use test_support::client::http_client;
 use tokio::sync::Mutex;
 
@@ -52,6 +53,21 @@ impl AdminApi {
             done.body
         );
         done
+    }
+
+    /// Creates a user with these credentials.
+    pub(crate) async fn create_user(&self, email: &str, credentials: &[Value]) -> Subject {
+        let user = json!({
+            "username": email,
+            "email": email,
+            "emailVerified": true,
+            "firstName": "Test",
+            "lastName": "User",
+            "enabled": true,
+            "credentials": credentials,
+        });
+        let created = self.done(Method::POST, &["users"], Some(user)).await;
+        created.id.and_then(Subject::new).expect("an id")
     }
 
     /// Makes a call to the realm.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use iam_adapters::keycloak::KeycloakSettings;
@@ -12,6 +12,7 @@ use reqwest::{Method, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 use test_support::logout_inbox::LogoutInbox;
+use test_support::totp;
 
 use crate::admin_api::AdminApi;
 use crate::another_realm::{gateway_client, send_logout_tokens};
@@ -252,11 +253,27 @@ fn text(value: &Value) -> String {
     value.as_str().expect("a text").to_owned()
 }
 
-fn password(password: &SecretString) -> Value {
+pub(crate) fn password(password: &SecretString) -> Value {
     json!({
         "type": "password",
         "value": password.expose_secret(),
         "temporary": false,
+    })
+}
+
+/// The credential of the test users' one-time passwords, with the values of a new realm's policy.
+pub(crate) fn one_time_password() -> Value {
+    let parameters = json!({
+        "subType": "totp",
+        "digits": 6,
+        "counter": 0,
+        "period": 30,
+        "algorithm": "HmacSHA1",
+    });
+    json!({
+        "type": "otp",
+        "secretData": json!({"value": totp::SECRET}).to_string(),
+        "credentialData": parameters.to_string(),
     })
 }
 
@@ -310,22 +327,23 @@ impl Fixture for Administrator {
         secret: &SecretString,
         permissions: &Permissions,
     ) -> Subject {
-        let user = json!({
-            "username": email,
-            "email": email,
-            "emailVerified": true,
-            "firstName": "Test",
-            "lastName": "User",
-            "enabled": true,
-            "credentials": [password(secret)],
-        });
-        let made = self.api.done(Method::POST, &["users"], Some(user)).await;
-        let subject = made.id.and_then(Subject::new).expect("an id");
+        let subject = self.api.create_user(email, &[password(secret)]).await;
         let names: Vec<_> = permissions.iter().map(Permission::as_str).collect();
         if !names.is_empty() {
             self.map(Method::POST, &subject, &names).await;
         }
         subject
+    }
+
+    async fn create_user_with_otp(&self, email: &str, secret: &SecretString) -> Subject {
+        self.api
+            .create_user(email, &[password(secret), one_time_password()])
+            .await
+    }
+
+    fn otp(&self) -> SecretString {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        totp::otp_at(now.expect("a time after 1970"))
     }
 
     async fn delete_user(&self, user: &Account) {

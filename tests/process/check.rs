@@ -70,6 +70,7 @@ fn check_states_for_each_iam_which_logins_it_gets_and_what_it_cannot_do() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let lines: Vec<_> = ended.out.lines().map(str::trim).collect();
     let later = "a session that ends at the IAM is refused only after the freshness of cached data";
+    let no_otp = "a login with a one-time password is refused as an invalid request";
     let of_iam = |name: &str, following: usize| {
         let header = format!("IAM           {name}");
         let at = lines.iter().position(|line| line.starts_with(&header));
@@ -78,26 +79,28 @@ fn check_states_for_each_iam_which_logins_it_gets_and_what_it_cannot_do() {
             .unwrap_or_default()
     };
     assert_eq!(
-        of_iam("old", 4),
+        of_iam("old", 5),
         [
             "IAM           old, no logins",
             "IAM adapter   oauth2",
             "capabilities  sessions at the IAM, current permissions, detects disabled and deleted accounts, \
-             no back-channel logout",
+             no back-channel logout, no one-time passwords",
             later,
+            no_otp,
         ]
     );
     assert_eq!(
-        of_iam("partner", 7),
+        of_iam("partner", 8),
         [
             "IAM           partner, logins of partner.test, partner.example",
             "IAM adapter   oauth2",
             "capabilities  sessions at the IAM, permissions of the login, detects neither \
-             disabled nor deleted accounts, no back-channel logout",
+             disabled nor deleted accounts, no back-channel logout, no one-time passwords",
             "sessions of a disabled account stay active until they expire",
             "sessions of a deleted account stay active until they expire",
             "changes of a user's permissions and groups take effect at the next login",
             later,
+            no_otp,
         ]
     );
     assert_eq!(
@@ -106,7 +109,7 @@ fn check_states_for_each_iam_which_logins_it_gets_and_what_it_cannot_do() {
             "IAM           shop, logins of all other domains",
             "IAM adapter   keycloak",
             "capabilities  sessions at the IAM, current permissions, detects disabled and deleted accounts, \
-             back-channel logout by tokens of the type logout+jwt",
+             back-channel logout by tokens of the type logout+jwt, one-time passwords",
         ]
     );
 }

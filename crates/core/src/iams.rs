@@ -262,6 +262,17 @@ impl Iams {
             .filter(|iam| iam.policy.allows_logins)
     }
 
+    /// Whether a login with this e-mail address can have a one-time password: what the IAM of its domain
+    /// states. An address without an IAM is answered as at one that takes it, if there is one.
+    #[must_use]
+    pub fn take_otp(&self, email: &str) -> bool {
+        let takes_otp = |iam: &Iam| iam.adapter.capabilities().one_time_password;
+        self.for_login(email).map_or_else(
+            || (self.iter()).any(|iam| iam.policy.allows_logins && takes_otp(iam)),
+            takes_otp,
+        )
+    }
+
     /// The IAM of a session, by the adapter and the issuer that its token contains.
     pub(super) fn for_session(&self, kind: &str, issuer: &str) -> Option<&Iam> {
         self.iter()

@@ -25,13 +25,15 @@ function logInAs(email) {
   const password = passwordOf(email);
   byId("login-email").value = email;
   byId("login-password").value = password;
+  byId("login-otp").value = userOf(email)?.otp ?? "";
   byId("login").scrollIntoView({ block: "nearest" });
   if (password) byId("login").requestSubmit();
   else byId("login-password").focus();
 }
 
-async function logIn({ email, password }) {
-  const answer = await call("POST", `${AUTH}/login`, { body: { email, password } });
+async function logIn({ email, password, otp }) {
+  const body = { email, password, ...(otp.trim() && { otp: otp.trim() }) };
+  const answer = await call("POST", `${AUTH}/login`, { body });
   session = { ...answer, email };
   clearToken();
   byId("scopes").hidden = true;

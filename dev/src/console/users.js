@@ -64,6 +64,7 @@ function card(user) {
       " ",
       el("span", { class: user.state === "active" ? "hint" : "bad" }, user.state),
       el("span", { class: "hint" }, `, ${count(user.sessions, "session")}`),
+      user.otp ? el("span", {}, ", one-time password now: ", el("span", { class: "mono" }, user.otp)) : "",
       names.length ? el("ul", { class: "names", "aria-label": `Permissions of ${email}` }, ...names) : el("div", { class: "hint" }, "no permissions"),
     ],
     actions,
@@ -79,6 +80,8 @@ function edit(user) {
   byId("user-email").readOnly = Boolean(user);
   byId("user-password").required = !user;
   byId("user-password-hint").textContent = user ? "(empty: stays as it is)" : "";
+  byId("user-totp-hint").textContent = user?.otp ? "(empty: stays as it is)" : "(empty: a login needs none)";
+  byId("user-no-totp-choice").hidden = !user?.otp;
   byId("user-subject-field").hidden = Boolean(user);
   byId("user-email").value = user?.email ?? "";
   byId("user-permissions").value = user?.permissions.join("\n") ?? "";
@@ -87,8 +90,10 @@ function edit(user) {
   byId(user ? "user-password" : "user-email").focus();
 }
 
-async function save({ email, password, permissions, state, subject }) {
+async function save({ email, password, permissions, state, totp, no_totp, subject }) {
   const wanted = { password, permissions: permissions.split(/\s+/).filter(Boolean), state, subject: subject.trim() };
+  if (totp.trim()) wanted.totp_secret = totp.trim();
+  else if (no_totp) wanted.totp_secret = null;
   if (edited) {
     if (wanted.permissions.join(" ") === edited.permissions.join(" ")) delete wanted.permissions;
     if (state === edited.state) delete wanted.state;

@@ -228,14 +228,15 @@ where
     T::deserialize(deserializer).map(Some)
 }
 
-/// A password. The error does not quote a value of another type, because it may be the password.
+/// A password or another secret. The error does not quote a value of another type, because it may be the
+/// secret.
 #[derive(Debug)]
-pub(super) struct Password(pub(super) SecretString);
+pub(super) struct SecretText(pub(super) SecretString);
 
-impl<'de> Deserialize<'de> for Password {
+impl<'de> Deserialize<'de> for SecretText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
-            Value::String(password) => Ok(Self(password.into())),
+            Value::String(secret) => Ok(Self(secret.into())),
             _ => Err(D::Error::custom("must be a string")),
         }
     }
@@ -372,7 +373,7 @@ mod tests {
     #[expect(dead_code, reason = "the test only parses it")]
     struct Sample {
         #[serde(default, deserialize_with = "present")]
-        password: Option<Password>,
+        password: Option<SecretText>,
         #[serde(default)]
         names: Vec<String>,
     }

@@ -2,15 +2,16 @@
 
 use actix_web::HttpResponse;
 use actix_web::web::Path;
-use iam_adapters::{Permission, Permissions, Subject};
-use mock_iam::{AccountState, Format, User, Users, UsersError, parse};
+use iam_adapters::{Clock as _, Permission, Permissions, Subject};
+use mock_iam::{AccountState, Format, TotpVerifier, User, Users, UsersError, parse};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::request::{Body, Call, Json, Password, present};
+use super::request::{Body, Call, Json, SecretText, present};
 use super::response::{ControlError, created, no_content, ok};
+use crate::Namespace;
 
-/// A user, without the password.
+/// A user, without the password and the secret of the one-time passwords.
 #[derive(Serialize)]
 struct UserResponse {
     email: String,
@@ -19,11 +20,15 @@ struct UserResponse {
     attributes: Map<String, Value>,
     state: AccountState,
     sessions: usize,
+    /// The one-time password now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    otp: Option<String>,
 }
 
 impl UserResponse {
-    fn of(user: &User, sessions: usize) -> Self {
+    fn of(namespace: &Namespace, user: &User, sessions: usize) -> Self {
         let permissions = user.permissions().iter();
+        let now = namespace.clock.now().unix;
         Self {
             email: user.email().to_owned(),
             subject: user.subject().as_str().to_owned(),
@@ -31,6 +36,7 @@ impl UserResponse {
             attributes: user.attributes().clone(),
             state: user.state(),
             sessions,
+            otp: user.totp().map(|totp| totp.otp_at(now)),
         }
     }
 }
@@ -55,7 +61,7 @@ fn all<Q, B>(call: &Call<Q, B>) -> HttpResponse {
     let found = call.namespace.mock.directory().users_with_sessions();
     let users = found
         .iter()
-        .map(|(user, sessions)| UserResponse::of(user, *sessions));
+        .map(|(user, sessions)| UserResponse::of(&call.namespace, user, *sessions));
     let mut users: Vec<_> = users.collect();
     users.sort_by(|one, other| one.email.cmp(&other.email));
     ok(&ListUsersResponse { users })
@@ -87,7 +93,9 @@ impl Body for UsersFile {
 #[serde(deny_unknown_fields)]
 pub(super) struct NewUser {
     email: String,
-    password: Password,
+    password: SecretText,
+    #[serde(default, deserialize_with = "present")]
+    totp_secret: Option<SecretText>,
     #[serde(default)]
     permissions: Vec<String>,
     #[serde(default)]
@@ -114,7 +122,8 @@ pub(super) async fn create(call: Call<(), Json<NewUser>>) -> Result<HttpResponse
         }
     };
     let user = user.with_attributes(new.attributes).with_state(new.state);
-    let response = UserResponse::of(&user, 0);
+    let user = user.with_totp(totp(new.totp_secret.as_ref())?);
+    let response = UserResponse::of(&call.namespace, &user, 0);
     call.namespace.mock.directory().create_user(user)?;
     Ok(created(&response))
 }
@@ -127,9 +136,16 @@ pub(super) async fn show(call: Call, email: Path<String>) -> Result<HttpResponse
 /// The changes of a user.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(
+    clippy::option_option,
+    reason = "an absent member and null differ, as in RFC 7396"
+)]
 pub(super) struct UserChange {
     #[serde(default, deserialize_with = "present")]
-    password: Option<Password>,
+    password: Option<SecretText>,
+    /// `null`: a login needs no one-time password.
+    #[serde(default, deserialize_with = "present")]
+    totp_secret: Option<Option<SecretText>>,
     #[serde(default, deserialize_with = "present")]
     permissions: Option<Vec<String>>,
     #[serde(default, deserialize_with = "present")]
@@ -147,8 +163,13 @@ pub(super) async fn change(
     let directory = call.namespace.mock.directory();
     // Validate everything before the first change.
     let new_permissions = change.permissions.as_deref().map(permissions).transpose()?;
-    if let Some(Password(password)) = &change.password {
+    let new_totp = change.totp_secret.as_ref();
+    let new_totp = new_totp.map(|secret| totp(secret.as_ref())).transpose()?;
+    if let Some(SecretText(password)) = &change.password {
         directory.set_password(&email, password.clone())?;
+    }
+    if let Some(new_totp) = new_totp {
+        directory.set_totp(&email, new_totp)?;
     }
     if let Some(new_permissions) = new_permissions {
         directory.set_permissions(&email, new_permissions)?;
@@ -164,13 +185,19 @@ pub(super) async fn change(
 
 fn one<Q, B>(call: &Call<Q, B>, email: &str) -> Result<HttpResponse, ControlError> {
     let (user, sessions) = call.namespace.mock.directory().user_with_sessions(email)?;
-    Ok(ok(&UserResponse::of(&user, sessions)))
+    Ok(ok(&UserResponse::of(&call.namespace, &user, sessions)))
 }
 
 /// `DELETE users/{email}`.
 pub(super) async fn delete(call: Call, email: Path<String>) -> Result<HttpResponse, ControlError> {
     call.namespace.mock.directory().delete_user(&email)?;
     Ok(no_content())
+}
+
+fn totp(secret: Option<&SecretText>) -> Result<Option<TotpVerifier>, ControlError> {
+    let totp = secret.map(|SecretText(secret)| TotpVerifier::new(secret));
+    let totp = totp.transpose();
+    totp.map_err(|invalid| ControlError::invalid(invalid.to_string()))
 }
 
 fn permissions(names: &[String]) -> Result<Permissions, ControlError> {

@@ -86,11 +86,21 @@ impl AdapterUnderTest {
         email: &str,
         password: &SecretString,
     ) -> Result<Authenticated, IamError> {
+        self.try_log_in_with(email, password, None).await
+    }
+
+    pub(super) async fn try_log_in_with(
+        &self,
+        email: &str,
+        password: &SecretString,
+        otp: Option<&SecretString>,
+    ) -> Result<Authenticated, IamError> {
         let client = ClientContext {
             address: Some(std::net::IpAddr::from([192, 0, 2, 1]).into()),
             request_id: "conformance".to_owned(),
         };
-        match Credentials::new(email.to_owned(), password.clone()) {
+        let credentials = Credentials::new(email.to_owned(), password.clone());
+        match credentials.and_then(|credentials| credentials.with_otp(otp.cloned())) {
             Ok(credentials) => self.0.authenticate(&credentials, &client).await,
             Err(invalid) => Err(IamError::Failed(format!("the suite: {invalid}"))),
         }

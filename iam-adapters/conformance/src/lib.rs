@@ -80,6 +80,13 @@ pub trait Fixture: Send + Sync {
         permissions: &Permissions,
     ) -> Subject;
 
+    /// Creates an active user without permissions who needs a one-time password too, and returns its id at
+    /// the IAM. Called only if the adapter states that it takes one.
+    async fn create_user_with_otp(&self, email: &str, password: &SecretString) -> Subject;
+
+    /// The one-time password that such a user has now, by the clock of the IAM.
+    fn otp(&self) -> SecretString;
+
     /// Deletes a user.
     async fn delete_user(&self, user: &Account);
 
@@ -148,6 +155,8 @@ pub const CHECKS: &[Check] = checks![
     logins::passwords_are_compared_byte_for_byte,
     logins::every_login_is_a_new_session,
     logins::inactive_account_is_refused_until_it_is_active,
+    logins::one_time_password_is_required_and_accepted_once,
+    logins::one_time_password_of_a_user_without_one_is_ignored,
     sessions::introspection_does_not_change_the_session,
     sessions::ended_session_is_inactive,
     sessions::ending_a_session_twice_succeeds,

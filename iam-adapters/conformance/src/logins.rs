@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use iam_adapters::error::Refusal;
+use iam_adapters::error::{IamError, Refusal};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::adapter_under_test::{
@@ -152,4 +152,67 @@ pub async fn inactive_account_is_refused_until_it_is_active(fixture: &dyn Fixtur
         adapter.log_in(&user).await?;
     }
     Ok(())
+}
+
+/// A user with one-time passwords needs the right one with the right password, and can use each once. All
+/// refusals have one reason.
+///
+/// # Errors
+///
+/// [`CheckFailure`] if the adapter violates the rule.
+pub async fn one_time_password_is_required_and_accepted_once(fixture: &dyn Fixture) -> CheckResult {
+    if !fixture.adapter().capabilities().one_time_password {
+        return Ok(());
+    }
+    let adapter = AdapterUnderTest::of(fixture);
+    let email = format!("{}@example.test", unique_text()?);
+    let right = SecretString::from(format!("Aa1!{}", unique_text()?));
+    let subject = fixture.create_user_with_otp(&email, &right).await;
+    let wrong = SecretString::from("Aa1!not-the-password");
+    let otp = fixture.otp();
+    let other = other_otp(&otp);
+    for (why, password, otp, is_accepted) in [
+        ("no one-time password", &right, None, false),
+        ("a wrong one-time password", &right, Some(&other), false),
+        ("a wrong password", &wrong, Some(&otp), false),
+        ("the right one-time password", &right, Some(&otp), true),
+        ("the same one-time password", &right, Some(&otp), false),
+    ] {
+        match adapter.try_log_in_with(&email, password, otp).await {
+            Ok(begun) if is_accepted => ensure(
+                begun.session.subject == subject,
+                "the login is of another user",
+            )?,
+            Err(IamError::Refused(Refusal::InvalidCredentials)) if !is_accepted => {}
+            Ok(_) => return Err(failure(format!("a login with {why} succeeded"))),
+            Err(error) => return Err(failure(format!("a login with {why}: {error}"))),
+        }
+    }
+    Ok(())
+}
+
+/// An application that does not know which users have one-time passwords can ask all of them.
+///
+/// # Errors
+///
+/// [`CheckFailure`] if the adapter violates the rule.
+pub async fn one_time_password_of_a_user_without_one_is_ignored(
+    fixture: &dyn Fixture,
+) -> CheckResult {
+    if !fixture.adapter().capabilities().one_time_password {
+        return Ok(());
+    }
+    let adapter = AdapterUnderTest::of(fixture);
+    let user = Account::create(fixture, &[]).await?;
+    let otp = fixture.otp();
+    let login = adapter.try_log_in_with(&user.email, &user.password, Some(&otp));
+    let login = login.await.map(drop);
+    login.map_err(|error| failure(format!("a valid login failed: {error}")))
+}
+
+/// Differs in every digit.
+fn other_otp(otp: &SecretString) -> SecretString {
+    let digits = otp.expose_secret().chars();
+    let others = digits.map(|digit| if digit == '0' { '5' } else { '0' });
+    others.collect::<String>().into()
 }

@@ -28,11 +28,13 @@ pub mod faults;
 pub mod journal;
 mod pending_call;
 mod sessions;
+mod totp;
 mod users;
 mod users_file;
 
 pub use directory::{Directory, DirectorySnapshot, Identity, LiveSession};
 pub use pending_call::PendingCall;
+pub use totp::TotpVerifier;
 pub use users::{AccountState, InvalidUser, User, Users, UsersError};
 pub use users_file::{DEMO_USERS, Format, InvalidUsers, load, parse};
 
@@ -44,8 +46,9 @@ pub const NAME: &str = "mock";
 #[serde(default, deny_unknown_fields)]
 pub struct MockSettings {
     /// `users_file`: the users, in a [`Format`] by the file's extension; none: [`DEMO_USERS`]. An
-    /// entry has `email` and `password`, and optionally `permissions`, `state` (`active`, `disabled`,
-    /// `locked` or `incomplete`) and `subject`, which is derived from the address by default.
+    /// entry has `email` and `password`, and optionally `permissions`, `attributes`, `state` (`active`,
+    /// `disabled`, `locked` or `incomplete`), `totp_secret` and `subject`, which is derived from the address
+    /// by default.
     pub users_file: Option<PathBuf>,
     /// `session_lifetime`: the lifetime of a session (`8h`).
     #[serde(with = "humantime_serde")]

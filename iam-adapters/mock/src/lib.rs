@@ -15,8 +15,8 @@ pub mod wire;
 pub use host_name::{HostName, InvalidHostName};
 pub use iam::{
     AccountState, DEMO_USERS, Directory, DirectorySnapshot, Format, Identity, InvalidUser,
-    InvalidUsers, LiveSession, Mock, MockSettings, NAME, PendingCall, User, Users, UsersError,
-    faults, journal, load, parse,
+    InvalidUsers, LiveSession, Mock, MockSettings, NAME, PendingCall, TotpVerifier, User, Users,
+    UsersError, faults, journal, load, parse,
 };
 pub use logout_signer::{LogoutSigner, logout_claims};
 pub use shifted_clock::{Offset, OutOfRange, ShiftedClock};

@@ -65,6 +65,12 @@ pub enum InvalidRequest {
     /// A text of no characters.
     #[error("The member `{0}` must not be empty.")]
     Empty(&'static str),
+    /// A text with a control character.
+    #[error("The member `{0}` has a control character.")]
+    ControlCharacter(&'static str),
+    /// The IAM of the domain of the e-mail address does not have what the member is for.
+    #[error("The member `{0}` is not supported by the IAM of this domain.")]
+    Unsupported(&'static str),
     /// The settings have no IAM of this name.
     #[error("The member `{0}` is not the name of a configured IAM.")]
     UnknownIam(&'static str),

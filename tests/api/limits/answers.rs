@@ -1,7 +1,9 @@
 //! Responses to too many attempts, with the default settings.
 
+use secrecy::SecretString;
 use serde_json::json;
 use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
+use test_support::suite::IamFixture;
 
 use super::{ALICE, RIGHT, Scenario, is_stopped};
 
@@ -64,4 +66,29 @@ async fn invalid_login_request_does_not_count() {
         }
     }
     assert_eq!(fixture.log_in_as(ALICE, RIGHT).await.status, 200);
+}
+
+#[tokio::test]
+async fn refused_one_time_password_counts_like_a_refused_password() {
+    let fixture = IamFixture::in_memory();
+    let gateway = fixture.gateway_with(&[
+        ("login_limits.account_failures", "2"),
+        ("login_limits.address_failures", "4"),
+    ]);
+    let administrator = &fixture.administrator;
+    let (right, otp) = (SecretString::from("erin-pass"), administrator.otp());
+    for email in ["erin@example.test", "frank@example.test"] {
+        administrator.create_user_with_otp(email, &right).await;
+        let missing = gateway.log_in(email, &right).await;
+        missing.is_error(401, "invalid_grant");
+        let wrong = gateway.log_in_with_otp(email, &right, &"x".into()).await;
+        wrong.is_error(401, "invalid_grant");
+        let limited = gateway.log_in_with_otp(email, &right, &otp).await;
+        limited.is_error(429, "temporarily_unavailable");
+    }
+    for (limit, refused) in [("account", 1), ("address", 1)] {
+        let label = format!("limit=\"{limit}\"");
+        let metric = gateway.metric("logins_throttled_total", &label);
+        assert_eq!(metric.await, refused, "{limit}");
+    }
 }

@@ -96,6 +96,14 @@ impl Fixture for Administrator {
         self.fixture.create_user(email, password, permissions).await
     }
 
+    async fn create_user_with_otp(&self, email: &str, password: &SecretString) -> Subject {
+        self.fixture.create_user_with_otp(email, password).await
+    }
+
+    fn otp(&self) -> SecretString {
+        self.fixture.otp()
+    }
+
     async fn delete_user(&self, user: &Account) {
         self.fixture.delete_user(user).await;
     }

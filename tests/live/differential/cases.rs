@@ -1,7 +1,11 @@
 //! Every case, in the order in which both sides run it.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use reqwest::Method;
+use secrecy::ExposeSecret;
 use serde_json::Value;
+use test_support::totp;
 
 use super::calls::{PROTOCOL, RecordedResponses, login};
 use super::server::{Client, RealmServer, Setting};
@@ -11,6 +15,7 @@ pub(super) const ALICE: (&str, &str) = ("alice@example.test", "alice-pass");
 pub(super) const BOB: (&str, &str) = ("bob@example.test", "bob-pass");
 const CAROL: (&str, &str) = ("carol@example.test", "carol-pass");
 const DAVE: (&str, &str) = ("dave@example.test", "dave-pass");
+const ERIN: (&str, &str) = ("erin@example.test", "erin-pass");
 pub(super) const WRONG: Client<'_> = Client("auth-gateway", "not the secret");
 const UNKNOWN_CLIENT: Client<'_> = Client("no-such-client", "not the secret");
 const BEARER: Client<'_> = Client("shop-api", "not the secret");
@@ -75,6 +80,7 @@ async fn logins(recorded: &mut RecordedResponses<'_>) {
     ] {
         recorded.token(name, GATEWAY, form).await;
     }
+    one_time_passwords(recorded).await;
     let alice = login(ALICE.0, ALICE.1);
     let path = format!("{PROTOCOL}/token");
     let json = recorded.server.request(Method::POST, recorded.host, &path);
@@ -82,6 +88,33 @@ async fn logins(recorded: &mut RecordedResponses<'_>) {
     let status = json.json(&alice.to_vec()).send().await.expect("an answer");
     let status = status.status().as_u16();
     recorded.all.push(("token, JSON".to_owned(), status.into()));
+}
+
+async fn one_time_passwords(recorded: &mut RecordedResponses<'_>) {
+    recorded.server.create_with_otp(ERIN.0, ERIN.1).await;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.expect("a time after 1970");
+    let step = Duration::from_secs(30);
+    // All within the window, also if a step ends before the last call.
+    let [before, current, later] =
+        [now.saturating_sub(4 * step), now, now + 4 * step].map(totp::otp_at);
+    let [before, current, later] = [&before, &current, &later].map(ExposeSecret::expose_secret);
+    for (name, user, password, otp) in [
+        ("no one-time password", ERIN.0, ERIN.1, None),
+        ("an empty one-time password", ERIN.0, ERIN.1, Some("")),
+        ("a wrong one-time password", ERIN.0, ERIN.1, Some("x")),
+        ("an old one-time password", ERIN.0, ERIN.1, Some(before)),
+        ("a one-time password of later", ERIN.0, ERIN.1, Some(later)),
+        ("a wrong password", ERIN.0, "wrong", Some(current)),
+        ("the right one-time password", ERIN.0, ERIN.1, Some(current)),
+        ("the same one-time password", ERIN.0, ERIN.1, Some(current)),
+        ("one too many", ALICE.0, ALICE.1, Some(current)),
+        ("an empty one too many", ALICE.0, ALICE.1, Some("")),
+    ] {
+        let otp = otp.map(|otp| ("otp", otp));
+        let form = [&login(user, password)[..], otp.as_slice()].concat();
+        recorded.token(name, GATEWAY, &form).await;
+    }
 }
 
 async fn clients(recorded: &mut RecordedResponses<'_>) {

@@ -7,6 +7,7 @@ use test_support::client::http_client;
 
 use super::server::{RealmServer, Setting};
 use crate::admin_api::AdminApi;
+use crate::administrator::{one_time_password, password};
 use crate::keycloak::Keycloak;
 use test_support::scripted_upstream::keycloak::PERMISSIONS_CLIENT;
 
@@ -77,6 +78,11 @@ impl RealmServer for KeycloakServer {
         self.api
             .done(Method::PUT, &["users", &id], Some(user))
             .await;
+    }
+
+    async fn create_with_otp(&self, email: &str, secret: &str) {
+        let credentials = [password(&secret.into()), one_time_password()];
+        self.api.create_user(email, &credentials).await;
     }
 
     async fn delete(&self, email: &str) {

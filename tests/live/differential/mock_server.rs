@@ -13,6 +13,7 @@ use mock_iam::wire::ServerSettings;
 use mock_iam::{Format, parse};
 use serde_json::{Value, json};
 use test_support::client::http_client;
+use test_support::totp;
 use tokio::sync::oneshot;
 
 use super::server::{RealmServer, Setting};
@@ -133,6 +134,13 @@ impl RealmServer for MockServer {
         let path = format!("users/{email}");
         let body = Some(json!({"state": state}));
         self.control(reqwest::Method::PATCH, &path, body).await;
+    }
+
+    async fn create_with_otp(&self, email: &str, password: &str) {
+        let secret = totp::SECRET_BASE32;
+        let user = json!({"email": email, "password": password, "totp_secret": secret});
+        self.control(reqwest::Method::POST, "users", Some(user))
+            .await;
     }
 
     async fn delete(&self, email: &str) {

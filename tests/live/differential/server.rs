@@ -30,6 +30,9 @@ pub(super) trait RealmServer: Sync {
     /// Disables or enables an account.
     async fn disable(&self, email: &str, disabled: bool);
 
+    /// Creates an account that needs the one-time passwords of [`test_support::totp`].
+    async fn create_with_otp(&self, email: &str, password: &str);
+
     /// Deletes an account.
     async fn delete(&self, email: &str);
 

@@ -426,6 +426,14 @@ impl Fixture for Server {
         Subject::new(subject).expect("a subject")
     }
 
+    async fn create_user_with_otp(&self, _: &str, _: &SecretString) -> Subject {
+        unreachable!("{:?} takes no one-time password", self.kind)
+    }
+
+    fn otp(&self) -> SecretString {
+        unreachable!("{:?} takes no one-time password", self.kind)
+    }
+
     async fn delete_user(&self, user: &Account) {
         let path = ["user", &user.email];
         let deleted = self.administer(Method::DELETE, &path, &json!({})).await;

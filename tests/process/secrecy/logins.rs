@@ -8,6 +8,9 @@ use test_support::wire::post;
 
 use crate::GATEWAY;
 
+/// A one-time password, and one that is no valid text.
+const OTP: [&str; 2] = ["canary-otp-755224", "canary-otp-755224-\n"];
+
 const LIMITED: [(&str, &str); 1] = [("login_limits.account_failures", "2")];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -46,4 +49,37 @@ async fn email_address_with_control_characters_is_never_written() {
     ] {
         assert!(!written.contains(control), "{control:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_time_password_is_never_written() {
+    let settings = [
+        ("audit.destination", "stdout"),
+        ("login_limits.account_failures", "0"),
+    ];
+    let mut fixture = SecrecyFixture::start(GATEWAY, 1, &settings).await;
+    fixture.add_secret("the one-time password", OTP[0]);
+    let login = |otp: &str| json!({"email": EMAIL, "password": PASSWORD, "otp": otp});
+    fixture.post_json(0, LOGIN, &login(OTP[0]), 200);
+    let sent = fixture.iam.requests_to(GRANT);
+    assert!(sent.iter().any(|request| request.text().contains(OTP[0])));
+    for fault in SecrecyFixture::faults() {
+        fixture.iam.once(GRANT, fault);
+        fixture.post_json(0, LOGIN, &login(OTP[0]), 500);
+    }
+    let refused = refusal(401, "invalid_grant", "Invalid user credentials");
+    fixture.iam.on(GRANT, refused);
+    for (otp, status) in [(OTP[1], 400), (OTP[0], 401)] {
+        fixture.post_json(0, LOGIN, &login(otp), status);
+    }
+    let [otp, _] = OTP;
+    for body in [
+        format!(r#"{{"email":"{EMAIL}","password":"x","otp":["{otp}"]}}"#),
+        format!(r#"{{"email":"{EMAIL}","password":"x","otp":"{otp}"#),
+        format!(r#"{{"email":"{EMAIL}","password":"x","otp":"{otp}","otp":"{otp}"}}"#),
+        format!(r#"{{"email":"{EMAIL}","password":"x","{otp}":1"#),
+    ] {
+        fixture.send(0, &post(LOGIN, &body), 400);
+    }
+    fixture.end();
 }

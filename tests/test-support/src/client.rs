@@ -72,6 +72,18 @@ impl Client {
             .await
     }
 
+    /// Logs in a user with a one-time password.
+    pub async fn log_in_with_otp(
+        &self,
+        email: &str,
+        password: &SecretString,
+        otp: &SecretString,
+    ) -> Response {
+        let (password, otp) = (password.expose_secret(), otp.expose_secret());
+        let body = json!({ "email": email, "password": password, "otp": otp });
+        self.post_json(LOGIN, &body).await
+    }
+
     /// Exchanges a session for an access token.
     pub async fn exchange(&self, session: &Session, scope: &str) -> Response {
         let mut body = session.pair();

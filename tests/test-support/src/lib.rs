@@ -43,6 +43,7 @@ pub mod secrecy;
 pub mod slow_iam;
 pub mod spans;
 pub mod suite;
+pub mod totp;
 pub mod wait;
 pub mod wire;
 pub mod wrapper;

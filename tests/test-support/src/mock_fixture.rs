@@ -13,6 +13,8 @@ use serde_json::{Map, Value};
 /// Makes an adapter whose tokens have these claims.
 type Connect = Box<dyn Fn(ClaimSources) -> Arc<dyn IamAdapter> + Send + Sync>;
 
+use crate::totp;
+
 /// The administrator of an empty mock, for suites that test adapters.
 ///
 /// Its methods panic for an unknown user.
@@ -101,6 +103,20 @@ impl Fixture for MockFixture {
         let subject = user.subject().clone();
         self.directory.create_user(user).expect("a new user");
         subject
+    }
+
+    async fn create_user_with_otp(&self, email: &str, password: &SecretString) -> Subject {
+        let user = User::new(email, password.clone(), Permissions::default());
+        let user = user
+            .expect("a valid user")
+            .with_totp(Some(totp::verifier()));
+        let subject = user.subject().clone();
+        self.directory.create_user(user).expect("a new user");
+        subject
+    }
+
+    fn otp(&self) -> SecretString {
+        totp::otp_at(self.directory.now())
     }
 
     async fn delete_user(&self, user: &Account) {

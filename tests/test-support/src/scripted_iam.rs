@@ -89,6 +89,8 @@ pub struct ScriptedIam {
     pub secret_padding: usize,
     /// `None`: the IAM sends no logout tokens.
     pub signer: Option<LogoutSigner>,
+    /// Whether logins can have a one-time password. It is not checked.
+    pub takes_otp: bool,
     /// What changes while the test runs.
     pub model: Mutex<Model>,
 }
@@ -104,6 +106,7 @@ impl Default for ScriptedIam {
             claims: Claims::NONE,
             secret_padding: 0,
             signer: None,
+            takes_otp: true,
             model: Mutex::default(),
         }
     }
@@ -235,6 +238,7 @@ impl IamAdapter for ScriptedIam {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             back_channel_logout: self.logout_audience().is_some(),
+            one_time_password: self.takes_otp,
             ..Capabilities::FULL
         }
     }

@@ -35,6 +35,8 @@ macro_rules! for_each_test {
         $macro! {
             login::login_returns_a_session_and_nothing_else,
             login::every_refused_login_has_the_same_response,
+            login::one_time_password_is_required_of_users_who_have_one_if_the_iam_takes_it,
+            login::invalid_one_time_password_is_described,
             exchange::exchange_returns_a_token_and_nothing_else,
             exchange::token_contains_user_session_and_times,
             exchange::several_audiences_keep_their_order,

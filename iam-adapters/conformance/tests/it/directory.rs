@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::{
-    Capabilities, Claims, IamAdapter, IamError, Introspection, PermissionAge, SessionLocation,
-    UpstreamSession,
+    Authenticated, Capabilities, Claims, ClientContext, Credentials, IamAdapter, IamError,
+    Introspection, PermissionAge, SessionLocation, UpstreamSession,
 };
 use mock_iam::{AccountState, Mock};
 use test_support::wrapper::Wrapper;
@@ -18,6 +18,7 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
     detects_deleted: true,
     permissions: PermissionAge::Current,
     back_channel_logout: false,
+    one_time_password: false,
 };
 
 /// The users of a mock without its sessions, with any capabilities.
@@ -45,6 +46,20 @@ impl Wrapper for Directory {
 
     fn capabilities(&self) -> Capabilities {
         self.capabilities
+    }
+
+    async fn authenticate(
+        &self,
+        credentials: &Credentials,
+        client: &ClientContext,
+    ) -> Result<Authenticated, IamError> {
+        assert!(
+            credentials.otp().is_none() || self.capabilities.one_time_password,
+            "an adapter without the capability gets no one-time password"
+        );
+        let (email, password) = (credentials.email(), credentials.password());
+        let alone = Credentials::new(email.to_owned(), password.clone()).expect("valid before");
+        self.mock.authenticate(&alone, client).await
     }
 
     async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {

@@ -26,6 +26,8 @@ pub(super) enum Flaw {
     FoldsPasswords,
     ReusesSessions,
     CachesPasswords,
+    LosesOtp,
+    RefusesOtp,
     EndsSessionsAfterUse,
     EndsNothing,
     EndsOnlyActiveSessions,
@@ -80,6 +82,14 @@ pub(super) const FLAWS: &[(Flaw, &[&str])] = &[
             "disabled_user_is_refused_and_the_session_is_inactive",
             "deleted_user_is_refused_and_the_session_is_inactive",
         ],
+    ),
+    (
+        Flaw::LosesOtp,
+        &["one_time_password_is_required_and_accepted_once"],
+    ),
+    (
+        Flaw::RefusesOtp,
+        &["one_time_password_of_a_user_without_one_is_ignored"],
     ),
     (
         Flaw::EndsSessionsAfterUse,
@@ -241,7 +251,12 @@ impl Wrapper for Flawed {
         if let Some(begun) = again {
             return Ok(begun);
         }
+        if self.is(Flaw::RefusesOtp) && credentials.otp().is_some() {
+            return Err(IamError::Refused(Refusal::InvalidCredentials));
+        }
         let altered = Credentials::new(email.to_owned(), self.altered(password)).expect("shape");
+        let otp = credentials.otp().filter(|_| !self.is(Flaw::LosesOtp));
+        let altered = altered.with_otp(otp.cloned()).expect("shape");
         match self.mock.authenticate(&altered, client).await {
             Ok(begun) if self.is(Flaw::RefusesForClaims) && begun.permissions.is_none() => {
                 Err(IamError::Refused(Refusal::Incomplete))

@@ -102,6 +102,13 @@ async fn directory_fails_the_check_of_each_capability_that_it_lacks() {
             },
             "capabilities_agree_with_the_logout_audience",
         ),
+        (
+            Capabilities {
+                one_time_password: true,
+                ..CAPABILITIES
+            },
+            "one_time_password_is_required_and_accepted_once",
+        ),
     ] {
         let directory =
             MockFixture::wrapped(move |mock| wrapped(&Directory::new(mock, capabilities)));

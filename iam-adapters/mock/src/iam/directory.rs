@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use subtle::ConstantTimeEq;
 
 use super::sessions::{ActiveSession, Sessions};
+use super::totp::TotpVerifier;
 use super::users::{AccountState, User, UserNumber, Users, UsersError};
 use crate::LogoutSigner;
 
@@ -100,8 +101,14 @@ impl Directory {
         let mut state = self.write();
         let found = state.users.find(credentials.email());
         let user = found.as_ref().map(|(_, user)| &**user);
-        check_login(user, credentials.password()).map_err(IamError::Refused)?;
+        let totp = user.and_then(User::totp);
+        let step = totp.and_then(|totp| totp.verify(credentials.otp(), now));
+        let has_otp = totp.is_none() || step.is_some();
+        check_login(user, credentials.password(), has_otp).map_err(IamError::Refused)?;
         let (number, user) = found.ok_or(IamError::Refused(Refusal::InvalidCredentials))?;
+        if let Some(step) = step {
+            state.users.accept_otp(number, step);
+        }
         let (id, secret) = state
             .sessions
             .begin(number, now, self.session_lifetime)
@@ -240,10 +247,10 @@ impl Directory {
 const DUMMY_PASSWORD: &str = "the password of an unknown user";
 
 /// The order of checks is that of Keycloak: a lock is reported with any password, everything else only
-/// with the right one.
-fn check_login(user: Option<&User>, password: &SecretString) -> Result<(), Refusal> {
+/// with the right one and the one-time password that the user needs (`has_otp`).
+fn check_login(user: Option<&User>, password: &SecretString, has_otp: bool) -> Result<(), Refusal> {
     let known = user.map_or(DUMMY_PASSWORD, |user| user.password.expose_secret());
-    let right = bool::from(known.as_bytes().ct_eq(password.expose_secret().as_bytes()));
+    let right = bool::from(known.as_bytes().ct_eq(password.expose_secret().as_bytes())) && has_otp;
     match user.map(|user| user.state) {
         None => Err(Refusal::InvalidCredentials),
         Some(AccountState::Locked) => Err(Refusal::Locked),
@@ -410,6 +417,16 @@ impl Directory {
         Ok(())
     }
 
+    /// Requires one-time passwords of a user, or none. Sessions stay active.
+    ///
+    /// # Errors
+    ///
+    /// [`UsersError::Unknown`].
+    pub fn set_totp(&self, email: &str, totp: Option<TotpVerifier>) -> Result<(), UsersError> {
+        self.write().users.change(email)?.totp = totp;
+        Ok(())
+    }
+
     /// Sets the state of an account. Sessions of a disabled account are inactive until it is active
     /// again, unless they end meanwhile.
     ///
@@ -472,8 +489,8 @@ impl State {
     }
 }
 
-/// A copy of the users, including passwords, and the sessions of a [`Directory`]. Opaque: it can only be
-/// restored.
+/// A copy of the users, including passwords and which one-time passwords were accepted, and the sessions of a
+/// [`Directory`]. Opaque: it can only be restored.
 #[derive(Clone)]
 pub struct DirectorySnapshot {
     users: Users,

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 
 mod administration;
+mod one_time_passwords;
 
 const ALICE: &str = "alice@example.test";
 const BOB: &str = "bob@example.test";

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
+use super::totp::TotpVerifier;
+
 /// The state of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -35,6 +37,7 @@ pub struct User {
     pub(super) state: AccountState,
     pub(super) subject: Subject,
     pub(super) attributes: Map<String, Value>,
+    pub(super) totp: Option<TotpVerifier>,
 }
 
 impl User {
@@ -63,7 +66,14 @@ impl User {
             state: AccountState::default(),
             subject,
             attributes: Map::new(),
+            totp: None,
         })
+    }
+
+    /// Requires a one-time password at each login, or none.
+    #[must_use]
+    pub fn with_totp(self, totp: Option<TotpVerifier>) -> Self {
+        Self { totp, ..self }
     }
 
     /// Sets the attributes.
@@ -111,6 +121,12 @@ impl User {
     #[must_use]
     pub const fn attributes(&self) -> &Map<String, Value> {
         &self.attributes
+    }
+
+    /// What verifies the one-time passwords; `None`: a login needs none.
+    #[must_use]
+    pub const fn totp(&self) -> Option<&TotpVerifier> {
+        self.totp.as_ref()
     }
 
     /// The state.
@@ -248,6 +264,13 @@ impl Users {
         let number = known.ok_or(UsersError::Unknown)?;
         let user = Arc::make_mut(&mut self.tables).accounts.get_mut(&number);
         user.map(Arc::make_mut).ok_or(UsersError::Unknown)
+    }
+
+    pub(super) fn accept_otp(&mut self, number: UserNumber, step: u64) {
+        let user = Arc::make_mut(&mut self.tables).accounts.get_mut(&number);
+        if let Some(totp) = user.and_then(|user| Arc::make_mut(user).totp.as_mut()) {
+            totp.accept(step);
+        }
     }
 
     pub(super) fn remove(&mut self, email: &str) -> Result<UserNumber, UsersError> {

@@ -21,6 +21,7 @@ use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy};
 use thiserror::Error;
 
+use super::totp::TotpVerifier;
 use super::users::{AccountState, User, Users};
 
 /// The users without a users file.
@@ -257,6 +258,7 @@ struct Entry {
     state: Option<AccountState>,
     subject: Option<Subject>,
     attributes: Map<String, Value>,
+    totp: Option<TotpVerifier>,
     problems: Vec<String>,
 }
 
@@ -295,6 +297,10 @@ impl Entry {
             "permissions" => self.permissions = Some(permissions(value)?),
             "attributes" => self.attributes = attributes(value)?,
             "state" => self.state = Some(state(text(value, key)?.expose_secret())?),
+            "totp_secret" => {
+                let totp = TotpVerifier::new(&text(value, key)?);
+                self.totp = Some(totp.map_err(|invalid| invalid.to_string())?);
+            }
             _ => {
                 let subject = text(value, key)?;
                 let subject = Subject::new(subject.expose_secret());
@@ -321,7 +327,7 @@ impl Entry {
         let user = match user {
             Some(Ok(user)) => {
                 let user = user.with_state(self.state.unwrap_or_default());
-                Some(user.with_attributes(self.attributes))
+                Some(user.with_attributes(self.attributes).with_totp(self.totp))
             }
             Some(Err(invalid)) => {
                 problems.push(invalid.to_string());
@@ -340,13 +346,14 @@ impl Entry {
 }
 
 /// Every key of an entry.
-const KEYS: [&str; 6] = [
+const KEYS: [&str; 7] = [
     "email",
     "password",
     "permissions",
     "state",
     "subject",
     "attributes",
+    "totp_secret",
 ];
 
 const ONLY_USERS: &str = "there is only \"users\"";

@@ -75,7 +75,11 @@ impl RealmRequest {
         let username = self.form.value("username").ok_or(OAuthError::NO_USERNAME)?;
         let password = self.form.value("password").unwrap_or_default();
         // No user has a name that is not an e-mail address.
-        let credentials = Credentials::new(username.to_owned(), password.into())
+        let credentials = Credentials::new(username.to_owned(), password.into());
+        let otp = self.form.value("otp").filter(|otp| !otp.is_empty());
+        let otp = otp.map(Into::into);
+        let credentials = credentials
+            .and_then(|credentials| credentials.with_otp(otp))
             .map_err(|_| OAuthError::login(Refusal::InvalidCredentials))?;
         let begun = self.realm.mock.directory().authenticate(&credentials);
         let begun = begun.map_err(|error| match error {

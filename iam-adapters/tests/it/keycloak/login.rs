@@ -61,6 +61,22 @@ async fn login_sends_the_direct_grant_unchanged() {
 }
 
 #[tokio::test]
+async fn one_time_password_is_sent_as_the_parameter_otp() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let credentials = credentials("p")
+        .with_otp(Some("755 2&4".into()))
+        .expect("valid");
+    let answer = adapter(&upstream.url())
+        .authenticate(&credentials, &client())
+        .await;
+    assert!(answer.is_ok(), "{answer:?}");
+    assert_eq!(
+        upstream.requests_to(TOKEN)[0].text(),
+        "grant_type=password&username=alice%40example.test&password=p&otp=755+2%264"
+    );
+}
+
+#[tokio::test]
 async fn login_returns_session_lifetime_and_permissions() {
     let upstream = ScriptedUpstream::keycloak().await;
     let login = log_in(&adapter(&upstream.url())).await.expect("a login");

@@ -396,6 +396,7 @@ async fn capabilities_are_the_weaker_ones_unless_set() {
         detects_deleted: false,
         permissions: PermissionAge::Login,
         back_channel_logout: false,
+        one_time_password: false,
     };
     for (preset, detects_deleted) in [
         (json!(null), false),

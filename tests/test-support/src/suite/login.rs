@@ -2,9 +2,11 @@
 
 use iam_conformance::Account;
 use jiff::Timestamp;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::json;
 
 use super::{IamFixture, READ, unique_name};
+use crate::endpoints::LOGIN;
 
 pub async fn login_returns_a_session_and_nothing_else(fixture: &IamFixture) {
     let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
@@ -54,5 +56,79 @@ pub async fn every_refused_login_has_the_same_response(fixture: &IamFixture) {
     for (why, email, password) in others {
         let answer = gateway.log_in(&email, &password).await;
         assert_eq!(answer.text(), expected, "{why}");
+    }
+}
+
+pub async fn one_time_password_is_required_of_users_who_have_one_if_the_iam_takes_it(
+    fixture: &IamFixture,
+) {
+    let (gateway, administrator) = (fixture.gateway(), &fixture.administrator);
+    let user = fixture.user(&[READ]).await;
+    let Account {
+        email, password, ..
+    } = &user;
+    if !administrator.adapter().capabilities().one_time_password {
+        let otp = SecretString::from("755224");
+        let answer = gateway.log_in_with_otp(email, password, &otp).await;
+        answer.is_error(400, "invalid_request");
+        let why = "The member `otp` is not supported by the IAM of this domain.";
+        assert_eq!(answer.json()["error_description"], why);
+        gateway.log_in(email, password).await.session();
+        return;
+    }
+    let otp = administrator.otp();
+    gateway
+        .log_in_with_otp(email, password, &otp)
+        .await
+        .session();
+    let wrong = SecretString::from("Aa1!not-the-password");
+    let expected = gateway.log_in(email, &wrong).await.text();
+
+    let email = format!("{}@example.test", unique_name());
+    administrator.create_user_with_otp(&email, password).await;
+    let digits = otp.expose_secret().chars();
+    let other: String = digits
+        .map(|digit| if digit == '0' { '5' } else { '0' })
+        .collect();
+    for (why, password, otp) in [
+        ("none", password, None),
+        ("another", password, Some(&other.into())),
+        ("wrong password", &wrong, Some(&otp)),
+    ] {
+        let answer = match otp {
+            Some(otp) => gateway.log_in_with_otp(&email, password, otp).await,
+            None => gateway.log_in(&email, password).await,
+        };
+        assert_eq!(answer.text(), expected, "{why}");
+    }
+    gateway
+        .log_in_with_otp(&email, password, &otp)
+        .await
+        .session();
+    let replayed = gateway.log_in_with_otp(&email, password, &otp).await;
+    assert_eq!(replayed.text(), expected);
+}
+
+pub async fn invalid_one_time_password_is_described(fixture: &IamFixture) {
+    let (gateway, user) = (fixture.gateway(), fixture.user(&[READ]).await);
+    let password = user.password.expose_secret();
+    for (otp, description) in [
+        (json!(null), "The member `otp` must be a string."),
+        (json!(755_224), "The member `otp` must be a string."),
+        (json!(["755224"]), "The member `otp` must be a string."),
+        (json!(""), "The member `otp` must not be empty."),
+        (
+            json!("7".repeat(65)),
+            "The member `otp` is longer than 64 bytes.",
+        ),
+        (
+            json!("755224\n"),
+            "The member `otp` has a control character.",
+        ),
+    ] {
+        let body = json!({ "email": user.email, "password": password, "otp": otp });
+        let answer = gateway.post_json(LOGIN, &body).await;
+        answer.is_error(400, "invalid_request");
+        assert_eq!(answer.json()["error_description"], description);
     }
 }

@@ -57,10 +57,17 @@ impl TwoIams {
     }
 
     fn with(policies: [IamPolicy; 2]) -> Self {
+        Self::with_otp(policies, [true; 2])
+    }
+
+    /// With IAMs that take one-time passwords or not.
+    fn with_otp(policies: [IamPolicy; 2], takes_otp: [bool; 2]) -> Self {
         let issuers = ["https://iam.test/realm", "https://other.test/realm"];
+        let mut takes_otp = takes_otp.into_iter();
         let iams = issuers.map(|issuer| {
             let iam = ScriptedIam {
                 issuer,
+                takes_otp: takes_otp.next().unwrap(),
                 signer: LogoutSigner::generate(),
                 ..ScriptedIam::default()
             };
@@ -564,4 +571,26 @@ async fn revocations_that_may_be_missed_make_cached_data_of_every_iam_useless() 
         assert_eq!(exchanged.source, Source::Miss);
     }
     assert_eq!(gateway.calls(Operation::Introspection), [1, 1]);
+}
+
+#[test]
+fn one_time_password_is_for_the_iam_of_the_domain_and_unknown_domains_are_like_one_that_takes_it() {
+    let closed = IamPolicy {
+        allows_logins: false,
+        ..of_domains(&["closed.test"])
+    };
+    let open = || of_domains(&["default.test"]);
+    let other = || prefixed("other-", &["other.test"]);
+    for (policies, takes_otp, expected) in [
+        ([open(), other()], [true, true], [true, true, true]),
+        ([open(), other()], [true, false], [true, false, true]),
+        ([open(), other()], [false, false], [false, false, false]),
+        // An IAM without logins takes nothing.
+        ([open(), closed], [false, true], [false, false, false]),
+    ] {
+        let iams = TwoIams::with_otp(policies, takes_otp);
+        let emails = ["a@default.test", "a@other.test", "a@unknown.test"];
+        let taken = emails.map(|email| iams.gateway.inner.iams().take_otp(email));
+        assert_eq!(taken, expected, "{takes_otp:?}");
+    }
 }

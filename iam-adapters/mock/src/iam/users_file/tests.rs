@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use secrecy::ExposeSecret;
 use serde_json::json;
 
@@ -23,6 +25,7 @@ const CAROL: [(&str, Format); 3] = [
         [[users]]
         email = "dave@example.test"
         password = "271828"
+        totp_secret = "JBSWY3DPEHPK3PXP"
         "#,
         Format::Toml,
     ),
@@ -30,14 +33,14 @@ const CAROL: [(&str, Format); 3] = [
         r#"{"users": [
             {"email": "Carol@Example.test", "password": " s p a c e s ", "subject": "0-1-2",
              "permissions": ["b", "a", "b"], "state": "incomplete"},
-            {"email": "dave@example.test", "password": "271828"}
+            {"email": "dave@example.test", "password": "271828", "totp_secret": "JBSWY3DPEHPK3PXP"}
         ]}"#,
         Format::Json,
     ),
     (
         "%YAML 1.2\n---\n# Comment\nusers:\n- email: Carol@Example.test\n  password: ' s p a c e s '\n  \
          permissions:\n    - b\n    - \"a\"\n    - b\n  state: incomplete\n  subject: 0-1-2\n\
-         - {email: dave@example.test, password: '271828'}\n",
+         - {email: dave@example.test, password: '271828', totp_secret: JBSWY3DPEHPK3PXP}\n",
         Format::Yaml,
     ),
 ];
@@ -52,9 +55,12 @@ fn every_format_has_all_members_of_a_user() {
         assert_eq!(carol.permissions().iter().count(), 2);
         assert_eq!(carol.state(), AccountState::Incomplete);
         assert_eq!(carol.subject().as_str(), "0-1-2");
+        assert!(carol.totp().is_none());
         let (_, dave) = users.find("dave@example.test").expect("dave");
         assert_eq!(dave.password.expose_secret(), "271828");
         assert_eq!(dave.state(), AccountState::Active);
+        let otp = dave.totp().map(|totp| totp.otp_at(Duration::ZERO));
+        assert_eq!(otp.as_deref(), Some("282760"));
         assert_eq!(users.iter().len(), 2);
     }
 }
@@ -90,7 +96,9 @@ fn every_problem_is_reported_with_its_entry_in_every_format() {
         {"password": "canary", "permissions": "a"},
         {"email": "m@n", "password": 271828},
         "canary",
-        {"email": "o@p"}
+        {"email": "o@p"},
+        {"email": "q@r", "password": "canary", "totp_secret": "canary!"},
+        {"email": "s@t", "password": "canary", "totp_secret": 271828}
     ], "roles": []}"#;
     // The JSON text is also valid YAML.
     let toml: toml::Table = serde_json::from_str(json).expect("a table");
@@ -118,6 +126,8 @@ fn every_problem_is_reported_with_its_entry_in_every_format() {
             "; user 10 (\"m@n\"): the password is not a string in quotes",
             "; user 11: must be a table of keys and values",
             "; user 12 (\"o@p\"): password is missing",
+            "; user 13 (\"q@r\"): the totp_secret is not base32",
+            "; user 14 (\"s@t\"): the totp_secret is not a string in quotes",
         ] {
             assert!(message.contains(expected), "{expected} is not in {message}");
         }
