@@ -14,6 +14,7 @@ use reqwest::{Client, ClientBuilder, Request, RequestBuilder, StatusCode, redire
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
+use rustls::sign::CertifiedKey;
 use thiserror::Error;
 use url::Url;
 
@@ -175,7 +176,20 @@ impl UpstreamClient {
     ///
     /// [`ClientError`] if certificates cannot be loaded.
     pub fn new(settings: &ClientSettings, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
-        let client = RecycledClient::new(client_builder(settings)?, clock)?;
+        Self::with_identity(settings, None, clock)
+    }
+
+    /// As [`UpstreamClient::new`], with a certificate for servers that request one.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`UpstreamClient::new`].
+    pub(crate) fn with_identity(
+        settings: &ClientSettings,
+        identity: Option<Arc<CertifiedKey>>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, ClientError> {
+        let client = RecycledClient::new(client_builder(settings, identity)?, clock)?;
         Ok(Self(Arc::new(client)))
     }
 
@@ -312,8 +326,9 @@ fn describe(span: &SpanRef<'_>, response: &Result<Response, IamError>) {
 )]
 fn client_builder(
     settings: &ClientSettings,
+    identity: Option<Arc<CertifiedKey>>,
 ) -> Result<impl Fn() -> ClientBuilder + Send + Sync + 'static, ClientError> {
-    let tls = tls::config(certificates(settings.ca_file.as_deref())?)?;
+    let tls = tls::config(certificates(settings.ca_file.as_deref())?, identity)?;
     let connect_deadline = settings.connect_deadline;
     Ok(move || {
         let builder = Client::builder()
@@ -406,7 +421,7 @@ mod tests {
         }
         let names = Arc::new(NameService(Mutex::new(address(&old))));
         let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-        let builder = client_builder(&settings()).expect("a builder");
+        let builder = client_builder(&settings(), None).expect("a builder");
         let resolver = Arc::<NameService>::clone(&names);
         let with_resolver = move || builder().dns_resolver(Arc::clone(&resolver));
         let client = RecycledClient::new(with_resolver, Arc::<ManualClock>::clone(&clock));

@@ -246,8 +246,8 @@ pub enum Misconfiguration {
     /// The IAM does not know the gateway's client.
     #[error("unknown client")]
     UnknownClient,
-    /// The IAM does not accept the gateway's secret.
-    #[error("wrong client secret")]
+    /// The IAM does not accept the gateway's secret, key, assertion or certificate.
+    #[error("wrong client credentials")]
     ClientSecret,
     /// The IAM has no such tenant (a realm, an organisation), or it is disabled.
     #[error("unknown or disabled tenant")]

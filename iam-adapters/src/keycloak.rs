@@ -21,8 +21,7 @@ use crate::error::{Detail, IamError, Misconfiguration};
 use crate::json::UniqueMembers;
 use crate::jwk::VerificationKeys;
 use crate::oauth2_client::{
-    ClientAuthentication, Granted, OAuth2Client, PermissionNames, Rejected, TokenKind,
-    foreign_client,
+    ClientAuthPreset, Granted, OAuth2Client, PermissionNames, Rejected, TokenKind, foreign_client,
 };
 use crate::scope::Permissions;
 use crate::settings::AdapterSettings as _;
@@ -36,7 +35,6 @@ mod wire;
 
 pub use settings::KeycloakSettings;
 
-use dialect::DIALECT;
 use settings::SECTION;
 use wire::{IntrospectedToken, TokenGrant, UnverifiedRefreshToken};
 
@@ -74,20 +72,17 @@ impl Keycloak {
         connect_deadline: Duration,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SetupError> {
-        let authentication = settings
-            .secret()
-            .map(|secret| ClientAuthentication::client_secret_basic(&settings.client_id, &secret));
         let server = OAuth2Client::new(
             SECTION,
             &settings.problems(false),
-            authentication,
+            (&settings.client_auth, ClientAuthPreset::default()),
             &ClientSettings {
                 connect_deadline,
                 ca_file: settings.ca_file.clone(),
             },
             clock,
             settings.expected_issuer(),
-            DIALECT,
+            dialect::dialect(settings.client_auth.client_auth_method),
         )?;
         let protocol =
             |path: &[&str]| settings.realm_url(&[&["protocol", "openid-connect"], path].concat());
@@ -136,7 +131,7 @@ impl Keycloak {
             self.server.end_abandoned(NAME, requests.collect());
         });
         let login = match response {
-            Ok(grant) => read_grant(grant, &self.settings.client_id)?,
+            Ok(grant) => read_grant(grant, &self.settings.client_auth.client_id)?,
             Err(Rejected::InvalidGrant(description)) => {
                 return Err(IamError::Refused(dialect::login_refusal(&description)));
             }
@@ -195,7 +190,7 @@ impl Keycloak {
         }
         let is_same = response.sub.as_deref() == Some(session.subject.as_str())
             && response.sid.as_deref() == Some(session.id.as_str())
-            && response.is_of_client(&self.settings.client_id);
+            && response.is_of_client(&self.settings.client_auth.client_id);
         if !is_same {
             self.check_client(session)?;
             return Err(IamError::Unreadable(
@@ -246,7 +241,9 @@ impl Keycloak {
     /// A refresh token that names no client is accepted.
     fn check_client(&self, session: &UpstreamSession) -> Result<(), IamError> {
         match UnverifiedRefreshToken::read(&session.secret) {
-            Some(token) if token.azp != self.settings.client_id => Err(foreign_client()),
+            Some(token) if token.azp != self.settings.client_auth.client_id => {
+                Err(foreign_client())
+            }
             Some(_) | None => Ok(()),
         }
     }
@@ -348,7 +345,7 @@ impl IamAdapter for Keycloak {
     }
 
     fn logout_audience(&self) -> Option<&str> {
-        Some(&self.settings.client_id)
+        Some(&self.settings.client_auth.client_id)
     }
 
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {

@@ -25,8 +25,8 @@ use crate::json;
 use crate::jwk::VerificationKeys;
 use crate::name::Name as _;
 use crate::oauth2_client::{
-    Dialect, ErrorResponse, Granted, Metadata, OAuth2Client, PermissionNames, Rejected,
-    UNSUPPORTED_TOKEN_TYPE, error_code, foreign_client,
+    ClientAuthMethod, Dialect, ErrorResponse, Granted, Metadata, MetadataEndpoints, OAuth2Client,
+    PermissionNames, Rejected, UNSUPPORTED_TOKEN_TYPE, error_code, foreign_client,
 };
 use crate::scope::Permissions;
 use crate::settings::AdapterSettings as _;
@@ -37,9 +37,7 @@ mod settings;
 mod tokens;
 
 pub use crate::oauth2_client::TokenKind;
-pub use settings::{
-    AssertionAudience, ClientAuthMethod, DeletedAccount, OAuth2Settings, Preset, RevocationEndpoint,
-};
+pub use settings::{DeletedAccount, OAuth2Settings, Preset, RevocationEndpoint};
 
 use claims::{IntrospectionClaims, seconds};
 use settings::SECTION;
@@ -97,6 +95,7 @@ impl OAuth2 {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SetupError> {
         let dialect = Dialect {
+            client_auth_method: settings.client_auth.client_auth_method,
             not_found: (
                 Misconfiguration::Other,
                 "check issuer, discovery_url and the endpoints",
@@ -110,7 +109,7 @@ impl OAuth2 {
         let server = OAuth2Client::new(
             SECTION,
             &settings.problems(false),
-            settings.authentication(Arc::clone(&clock)),
+            (&settings.client_auth, settings.client_auth_preset()),
             &ClientSettings {
                 connect_deadline,
                 ca_file: settings.ca_file.clone(),
@@ -172,14 +171,19 @@ impl OAuth2 {
     /// The endpoints of the settings, and else those of the discovery document.
     fn select_endpoints(&self, metadata: &Metadata) -> Result<Endpoints, IamError> {
         let settings = &self.settings;
+        let by_tls = settings.client_auth.client_auth_method == ClientAuthMethod::TlsClientAuth;
         // An endpoint of the discovery document must be https if the issuer is.
-        let only_https = settings.issuer.starts_with("https:");
+        let only_https = by_tls || settings.issuer.starts_with("https:");
         let usable = |url: &Url| {
             matches!((url.scheme(), only_https), ("https", _) | ("http", false))
                 && url.username().is_empty()
                 && url.password().is_none()
         };
-        let select = |configured: Option<&Url>, name: &str, discovered: Option<&String>| {
+        let aliases = by_tls.then_some(&metadata.mtls_endpoint_aliases);
+        let select = |configured: Option<&Url>,
+                      name: &str,
+                      of: fn(&MetadataEndpoints) -> Option<&String>| {
+            let discovered = aliases.and_then(of).or_else(|| of(&metadata.endpoints));
             let discovered = discovered.and_then(|url| Url::parse(url).ok());
             let selected = configured.cloned().or_else(|| discovered.filter(usable));
             selected.ok_or_else(|| {
@@ -190,24 +194,20 @@ impl OAuth2 {
             })
         };
         Ok(Endpoints {
-            token: select(
-                settings.token_endpoint.as_ref(),
-                "token_endpoint",
-                metadata.token_endpoint.as_ref(),
-            )?,
+            token: select(settings.token_endpoint.as_ref(), "token_endpoint", |all| {
+                all.token.as_ref()
+            })?,
             introspection: select(
                 settings.introspection_endpoint.as_ref(),
                 "introspection_endpoint",
-                metadata.introspection_endpoint.as_ref(),
+                |all| all.introspection.as_ref(),
             )?,
             revocation: match &settings.revocation_endpoint {
                 Some(RevocationEndpoint::None) => None,
                 Some(RevocationEndpoint::At(url)) => Some(url.clone()),
-                None => Some(select(
-                    None,
-                    "revocation_endpoint",
-                    metadata.revocation_endpoint.as_ref(),
-                )?),
+                None => Some(select(None, "revocation_endpoint", |all| {
+                    all.revocation.as_ref()
+                })?),
             },
         })
     }
@@ -284,7 +284,7 @@ impl OAuth2 {
             }
         };
         let session_tokens = UpstreamTokens {
-            client_id: self.settings.client_id.clone(),
+            client_id: self.settings.client_auth.client_id.clone(),
             introspected: self.settings.introspect(),
             access_token,
             refresh_token,
@@ -344,7 +344,8 @@ impl OAuth2 {
 
     fn is_active(&self, introspected: &IntrospectionClaims) -> Result<bool, IamError> {
         let (issuer, now) = (&self.server.issuer, self.clock.now());
-        let is_active = introspected.is_active(issuer, &self.settings.client_id, now)?;
+        let is_active =
+            introspected.is_active(issuer, &self.settings.client_auth.client_id, now)?;
         if is_active {
             self.server.proofs.record_active();
         }
@@ -355,7 +356,7 @@ impl OAuth2 {
     /// them.
     fn tokens(&self, session: &UpstreamSession) -> Result<UpstreamTokens, IamError> {
         let tokens = UpstreamTokens::open(session)?;
-        if tokens.client_id == self.settings.client_id {
+        if tokens.client_id == self.settings.client_auth.client_id {
             Ok(tokens)
         } else {
             Err(foreign_client())
@@ -627,11 +628,11 @@ fn explain(response: &ErrorResponse<'_>) -> Option<(Misconfiguration, &'static s
     match (response.status, response.code) {
         (401 | 403, "") => Some((
             Misconfiguration::ClientSecret,
-            "check client_id and its secret or key",
+            response.client_auth_method.hint(),
         )),
         (400, "") => Some((
             Misconfiguration::Other,
-            "check client_id, its secret or key, its grants, and scope",
+            "check client_id, its authentication, its grants, and scope",
         )),
         // Otherwise every login would be refused, or the probe would not find it.
         (400..500, "invalid_request" | "invalid_grant")
@@ -645,5 +646,68 @@ fn explain(response: &ErrorResponse<'_>) -> Option<(Misconfiguration, &'static s
             ))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::oauth2_client::ClientSection as _;
+
+    fn endpoints(method: &str, document: &Value) -> Result<String, String> {
+        let section = json!({
+            "issuer": "https://x.test",
+            "client_id": "auth-gateway",
+            "client_secret": "secret",
+        });
+        let section = serde_json::from_value(section).expect("a section");
+        let settings = OAuth2Settings::read(section).expect("settings");
+        let clock = Arc::new(SystemClock::default());
+        let mut adapter = OAuth2::new(&settings, Duration::ZERO, clock).expect("an adapter");
+        // So that no certificate is needed.
+        adapter.settings.client_auth.client_auth_method =
+            serde_json::from_value(json!(method)).expect("a method");
+        let metadata = serde_json::from_value(document.clone()).expect("metadata");
+        let selected = adapter.select_endpoints(&metadata);
+        let selected = selected.map_err(|fault| fault.to_string())?;
+        let revocation = selected.revocation.expect("one");
+        Ok(format!(
+            "{} {} {revocation}",
+            selected.token, selected.introspection
+        ))
+    }
+
+    #[test]
+    fn aliases_of_endpoints_are_used_by_clients_that_authenticate_by_tls() {
+        let mut document = json!({
+            "issuer": "https://x.test",
+            "token_endpoint": "https://x.test/t",
+            "introspection_endpoint": "https://x.test/i",
+            "revocation_endpoint": "https://x.test/r",
+        });
+        let plain = "https://x.test/t https://x.test/i https://x.test/r";
+        assert_eq!(
+            endpoints("tls_client_auth", &document).as_deref(),
+            Ok(plain)
+        );
+        document["mtls_endpoint_aliases"] = json!({
+            "token_endpoint": "https://mtls.x.test/t",
+            "revocation_endpoint": "https://mtls.x.test/r",
+        });
+        let aliases = "https://mtls.x.test/t https://x.test/i https://mtls.x.test/r";
+        assert_eq!(
+            endpoints("tls_client_auth", &document).as_deref(),
+            Ok(aliases)
+        );
+        assert_eq!(
+            endpoints("client_secret_basic", &document).as_deref(),
+            Ok(plain)
+        );
+        document["mtls_endpoint_aliases"]["token_endpoint"] = json!("http://x.test/t");
+        let refused = endpoints("tls_client_auth", &document).expect_err("without TLS");
+        assert!(refused.contains("no usable token_endpoint"), "{refused}");
     }
 }

@@ -19,6 +19,7 @@ use crate::error::{Detail, IamError, Misconfiguration};
 use crate::json;
 use crate::types::{ClientContext, Credentials};
 
+mod client_auth_settings;
 mod client_authentication;
 mod error_response;
 mod issued_tokens;
@@ -26,14 +27,18 @@ mod permission_names;
 mod proofs;
 mod section;
 
-pub(crate) use client_authentication::{AssertionKey, ClientAssertions, ClientAuthentication};
+pub(crate) use client_auth_settings::ClientAuthPreset;
+pub use client_auth_settings::{
+    AssertionAudience, ClientAuthMethod, ClientAuthSettings, ClientSection,
+};
 pub(crate) use error_response::{
     Dialect, ErrorResponse, RefusedStatus, Rejected, UNSUPPORTED_TOKEN_TYPE, as_code, error_code,
 };
 pub use issued_tokens::TokenKind;
 pub(crate) use permission_names::PermissionNames;
-pub(crate) use section::{SectionProblems, client_secret, plain_url, shown_issuer};
+pub(crate) use section::{SectionProblems, plain_url, shown_issuer};
 
+use client_authentication::ClientAuthentication;
 use issued_tokens::issued_tokens;
 use proofs::Proofs;
 
@@ -45,6 +50,7 @@ const ABANDONED_SESSION_DEADLINE: Duration = Duration::from_secs(10);
 pub(crate) struct OAuth2Client {
     pub(crate) http: UpstreamClient,
     authentication: ClientAuthentication,
+    clock: Arc<dyn Clock>,
     /// The configured issuer.
     pub(crate) issuer: String,
     dialect: Dialect,
@@ -55,12 +61,25 @@ pub(crate) struct OAuth2Client {
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Metadata {
     issuer: String,
+    #[serde(flatten)]
+    pub(crate) endpoints: MetadataEndpoints,
+    /// Those for clients that authenticate by TLS, as far as they differ (RFC 8705 section 5).
+    #[serde(default)]
+    pub(crate) mtls_endpoint_aliases: MetadataEndpoints,
+}
+
+/// The endpoints of metadata.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct MetadataEndpoints {
     /// The token endpoint.
-    pub(crate) token_endpoint: Option<String>,
+    #[serde(rename = "token_endpoint")]
+    pub(crate) token: Option<String>,
     /// The introspection endpoint (RFC 7662).
-    pub(crate) introspection_endpoint: Option<String>,
+    #[serde(rename = "introspection_endpoint")]
+    pub(crate) introspection: Option<String>,
     /// The revocation endpoint (RFC 7009).
-    pub(crate) revocation_endpoint: Option<String>,
+    #[serde(rename = "revocation_endpoint")]
+    pub(crate) revocation: Option<String>,
 }
 
 /// The response to a password grant.
@@ -76,20 +95,24 @@ impl OAuth2Client {
     pub(crate) fn new(
         section: &'static str,
         problems: &[String],
-        authentication: Result<ClientAuthentication, String>,
+        (client_auth, preset): (&ClientAuthSettings, ClientAuthPreset),
         settings: &ClientSettings,
         clock: Arc<dyn Clock>,
         issuer: String,
         dialect: Dialect,
     ) -> Result<Self, SetupError> {
+        let refused = |problems: &[String]| SetupError::Settings(problems.join("\n"));
         if !problems.is_empty() {
-            return Err(SetupError::Settings(problems.join("\n")));
+            return Err(refused(problems));
         }
-        let authentication = authentication.map_err(SetupError::Settings)?;
-        let http = UpstreamClient::new(settings, clock);
+        let authentication = client_auth.authentication(section, &issuer, preset);
+        let authentication = authentication.map_err(|problems| refused(&problems))?;
+        let identity = authentication.identity();
+        let http = UpstreamClient::with_identity(settings, identity, Arc::clone(&clock));
         Ok(Self {
             http: http.map_err(|source| SetupError::Client { section, source })?,
             authentication,
+            clock,
             issuer,
             dialect,
             proofs: Proofs::default(),
@@ -102,8 +125,9 @@ impl OAuth2Client {
         endpoint: &Url,
         parameters: &[(&str, &str)],
     ) -> Result<RequestBuilder, IamError> {
+        let (request, now) = (self.http.post(endpoint), self.clock.now());
         self.authentication
-            .authenticate(self.http.post(endpoint), endpoint, parameters)
+            .authenticate(request, endpoint, parameters, now)
     }
 
     /// Sends a request, and reads the JSON object of a 200 response. `what` names the object in errors.
@@ -208,7 +232,10 @@ impl OAuth2Client {
                 ..
             } => IamError::misconfigured(
                 Misconfiguration::ClientSecret,
-                format!("status 401, error {code}: check the client id and its secret or key"),
+                format!(
+                    "status 401, error {code}: {}",
+                    self.dialect.client_auth_method.hint()
+                ),
             ),
             rejected => rejected.into_fault(),
         })

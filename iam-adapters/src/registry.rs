@@ -19,6 +19,7 @@ use crate::claims::ClaimSources;
 use crate::clock::Clock;
 use crate::keycloak::{self, KeycloakSettings};
 use crate::oauth2::{self, OAuth2Settings};
+use crate::oauth2_client::ClientSection;
 use crate::settings::AdapterSettings;
 
 /// The settings of the IAM, of any kind.
@@ -96,7 +97,7 @@ impl AdapterSettings for Unconfigured {
 #[derive(Debug, Clone, Copy)]
 pub struct AdapterKind {
     name: &'static str,
-    fields: fn() -> &'static [&'static str],
+    fields: fn() -> Vec<&'static str>,
     read: fn(Value) -> Result<IamSettings, ConfigError>,
     example: Option<&'static str>,
 }
@@ -107,8 +108,19 @@ impl AdapterKind {
     pub const fn of<S: AdapterSettings + DeserializeOwned + Serialize>(name: &'static str) -> Self {
         Self {
             name,
-            fields: serde_introspect::<S>,
+            fields: || serde_introspect::<S>().to_vec(),
             read: |section| S::deserialize(section).map(IamSettings::new),
+            example: None,
+        }
+    }
+
+    /// The kind whose section has the settings of a client too.
+    #[must_use]
+    pub const fn of_client<S: ClientSection + Serialize>(name: &'static str) -> Self {
+        Self {
+            name,
+            fields: S::fields,
+            read: |section| S::read(section).map(IamSettings::new),
             example: None,
         }
     }
@@ -128,7 +140,7 @@ impl AdapterKind {
 
     /// The keys that the section may have.
     #[must_use]
-    pub fn fields(&self) -> &'static [&'static str] {
+    pub fn fields(&self) -> Vec<&'static str> {
         (self.fields)()
     }
 
@@ -156,8 +168,8 @@ pub struct Registry {
 impl Default for Registry {
     fn default() -> Self {
         let kinds = vec![
-            AdapterKind::of::<KeycloakSettings>("keycloak").with_example(keycloak::EXAMPLE),
-            AdapterKind::of::<OAuth2Settings>("oauth2").with_example(oauth2::EXAMPLE),
+            AdapterKind::of_client::<KeycloakSettings>("keycloak").with_example(keycloak::EXAMPLE),
+            AdapterKind::of_client::<OAuth2Settings>("oauth2").with_example(oauth2::EXAMPLE),
         ];
         let sections = kinds.iter().map(|kind| format!("iam.{}", kind.name));
         let sections: Vec<_> = sections.collect();

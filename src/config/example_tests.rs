@@ -173,7 +173,7 @@ fn every_folder_of_the_settings_for_kubernetes_is_mounted() {
 }
 
 /// Where the unit, the manifest, the container recipe, the example and the documentation have the files.
-const LAYOUT: [&str; 24] = [
+const LAYOUT: [&str; 27] = [
     "/etc/auth-gateway",
     "/etc/auth-gateway/",
     "/etc/auth-gateway/auth-gateway.toml",
@@ -185,6 +185,8 @@ const LAYOUT: [&str; 24] = [
     "/etc/auth-gateway/secrets/identifier-key",
     "/etc/auth-gateway/secrets/client-key",
     "/etc/auth-gateway/secrets/client-secret",
+    "/etc/auth-gateway/secrets/client-tls-key",
+    "/etc/auth-gateway/secrets/iam-token",
     "/etc/auth-gateway/secrets/corp-client-secret",
     "/etc/auth-gateway/secrets/management-token",
     "/etc/auth-gateway/secrets/otlp-headers",
@@ -194,6 +196,7 @@ const LAYOUT: [&str; 24] = [
     "/etc/auth-gateway/tls/tls.crt",
     "/etc/auth-gateway/tls/tls.key",
     "/etc/auth-gateway/tls/ca.crt",
+    "/etc/auth-gateway/tls/client.crt",
     "/etc/auth-gateway/tls/redis-ca.crt",
     "/etc/auth-gateway/tls/policy-ca.crt",
     "/etc/auth-gateway/users.toml",

@@ -46,7 +46,7 @@ impl KnownSettings {
         for (name, kind) in kinds.chain(named).collect::<BTreeMap<_, _>>() {
             let section = join("iam", name);
             known.add_section(&section, &Self::iam_options());
-            known.add_section(&section, kind.fields());
+            known.add_section(&section, &kind.fields());
         }
         let Self { keys, sections } = &mut known;
         keys.retain(|key| !sections.contains(key.as_str()));

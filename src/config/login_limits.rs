@@ -91,6 +91,7 @@ impl LoginLimitSettings {
 
 #[cfg(test)]
 mod tests {
+    use iam_adapters::ClientSection as _;
     use iam_adapters::keycloak::KeycloakSettings;
 
     use super::*;
@@ -99,8 +100,8 @@ mod tests {
     fn keycloak() -> IamSettings {
         let keycloak =
             r#"{"url": "http://k", "realm": "r", "client_id": "c", "client_secret": "s"}"#;
-        let keycloak: KeycloakSettings = serde_json::from_str(keycloak).unwrap();
-        IamSettings::new(keycloak)
+        let section = serde_json::from_str(keycloak).unwrap();
+        IamSettings::new(KeycloakSettings::read(section).unwrap())
     }
 
     #[test]

@@ -1,17 +1,13 @@
 //! The certificate and the key of the public listener.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use iam_adapters::{Moment, Replaceable, files, secret_file};
+use iam_adapters::{Moment, Replaceable, pem};
 use openssl::asn1::{Asn1Time, Asn1TimeRef, TimeDiff};
 use openssl::x509::X509;
-use rustls::crypto::aws_lc_rs::default_provider;
-use rustls::pki_types::pem::{Error as PemError, PemObject as _};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::CertificateDer;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use secrecy::ExposeSecret as _;
 
 use crate::config::{ConfigErrors, Settings};
 use crate::health::Validity;
@@ -54,19 +50,20 @@ pub(super) fn configured(
     settings: &Settings,
     problems: &mut ConfigErrors,
 ) -> Option<Arc<ServerCertificate>> {
-    let tls = &settings.http.tls;
-    let mut add = |key: &str, problem: String| problems.add(key, problem);
-    let chain = tls.certificate_file.as_deref().map(chain);
-    let chain = chain.map(|read| read.map_err(|problem| add("http.tls.certificate_file", problem)));
-    let key = tls.key_file.as_deref().map(key);
-    let key = key.map(|read| read.map_err(|problem| add("http.tls.key_file", problem)));
-    let certified = CertifiedKey::from_der(chain?.ok()?, key?.ok()?, &default_provider());
-    let certified = certified.map_err(|error| {
-        let mismatch = "the certificate and the key do not belong together";
-        add("http.tls", format!("{mismatch}: {error}"));
-    });
-    let current = Replaceable::new(Arc::new(certified.ok()?));
-    Some(Arc::new(ServerCertificate(current)))
+    let (certificate, key) = settings.http.tls.files()?;
+    match pem::certified_key(
+        "http.tls",
+        ("certificate_file", certificate),
+        ("key_file", key),
+    ) {
+        Ok(certified) => Some(Arc::new(ServerCertificate(Replaceable::new(certified)))),
+        Err(found) => {
+            for (key, problem) in found {
+                problems.add(&key, problem);
+            }
+            None
+        }
+    }
 }
 
 fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
@@ -80,23 +77,4 @@ fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
 fn unix_time(time: &Asn1TimeRef) -> Option<i64> {
     let TimeDiff { days, secs } = Asn1Time::from_unix(0).ok()?.diff(time).ok()?;
     Some(i64::from(days) * 86_400 + i64::from(secs))
-}
-
-/// Reads a PEM certificate chain.
-fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let reason = match read {
-        Ok(certificates) if certificates.is_empty() => "not a PEM certificate chain".to_owned(),
-        Ok(certificates) => return Ok(certificates),
-        Err(PemError::Io(error)) => files::reason(&error),
-        Err(_) => "not a PEM certificate chain".to_owned(),
-    };
-    Err(format!("{}: {reason}", path.display()))
-}
-
-/// Reads a PEM private key from a file that other users may not read.
-fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
-    let pem = secret_file::read(path).map_err(|error| error.to_string())?;
-    PrivateKeyDer::from_pem_slice(pem.expose_secret().as_bytes())
-        .map_err(|_| format!("{}: not a PEM private key", path.display()))
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use actix_web::rt::System;
 use auth_gateway_dev::{MockIam, MockIamSettings, Namespace, Namespaces};
+use iam_adapters::ClientAuthSettings;
 use iam_adapters::Clock;
 use iam_adapters::keycloak::{Keycloak, KeycloakSettings};
 use mock_iam::Users;
@@ -97,9 +98,7 @@ impl RunningMock {
         KeycloakSettings {
             url: self.url.parse().expect("an address"),
             realm: REALM.to_owned(),
-            client_id: CLIENT.to_owned(),
-            client_secret: Some(SECRET.into()),
-            client_secret_file: None,
+            client_auth: client_auth(CLIENT, SECRET),
             permissions_client: self.permissions_client.clone(),
             ca_file: None,
             issuer: None,
@@ -110,6 +109,14 @@ impl RunningMock {
     /// The Keycloak adapter for it.
     fn adapter(&self) -> Keycloak {
         adapter(&self.settings())
+    }
+}
+
+fn client_auth(client_id: &str, secret: &str) -> ClientAuthSettings {
+    ClientAuthSettings {
+        client_id: client_id.to_owned(),
+        client_secret: Some(secret.into()),
+        ..ClientAuthSettings::default()
     }
 }
 

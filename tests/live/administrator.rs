@@ -6,7 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use iam_adapters::keycloak::KeycloakSettings;
-use iam_adapters::{ClaimSources, IamAdapter, Permission, Permissions, Subject, UpstreamSession};
+use iam_adapters::{
+    ClaimSources, ClientAuthSettings, IamAdapter, Permission, Permissions, Subject, UpstreamSession,
+};
 use iam_conformance::{Account, AccountState, ClaimMembers, Fixture};
 use reqwest::{Method, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
@@ -222,9 +224,11 @@ fn settings(keycloak: &Keycloak, from: PermissionsFrom, claims: ClaimSources) ->
     KeycloakSettings {
         url: keycloak.url.parse().expect("an address"),
         realm: keycloak.realm.clone(),
-        client_id: keycloak.client_id.clone(),
-        client_secret: Some(keycloak.client_secret.clone()),
-        client_secret_file: None,
+        client_auth: ClientAuthSettings {
+            client_id: keycloak.client_id.clone(),
+            client_secret: Some(keycloak.client_secret.clone()),
+            ..ClientAuthSettings::default()
+        },
         permissions_client: (from == PermissionsFrom::Client)
             .then(|| PERMISSIONS_CLIENT.to_owned()),
         ca_file: None,

@@ -50,6 +50,8 @@ VERSIONS = [
 COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 
 REALM_FILE = Path(__file__).resolve().parent / "realm.json"
+# The last one concerns only instances with TLS.
+BUILD_OPTIONS = ["--db=dev-file", "--health-enabled=true", "--https-client-auth=request"]
 ADMIN = {"user": "admin", "password": "for-tests-only-admin"}
 
 # The options of bin/kc.sh. That script stays the parent of Java, so a kill -9 of it leaves Java running;
@@ -102,14 +104,17 @@ class Keycloak(Server):
     def __init__(self, version):
         self.version = version
         self.archive = LIVE / f"keycloak-quarkus-dist-{version.number}.tar.gz"
-        self.distribution = LIVE / f"keycloak-{version.number}"
+        options = hashlib.sha256(json.dumps(BUILD_OPTIONS).encode()).hexdigest()[:12]
+        self.distribution = LIVE / f"keycloak-{version.number}-{options}"
         inputs = REALM_FILE.read_bytes() + json.dumps([ADMIN, version.sha256]).encode()
         self.seed = seed_folder(self.name, inputs)
         self.java = None
+        self.tls_port = None
 
     def add_options(self, start):
         start.add_argument("--durable", action="store_true", help="a kill -9 loses no committed data")
         start.add_argument("--any-host", action="store_true", help="issuers follow the Host header")
+        start.add_argument("--tls", help="a folder with certificate.pem, key.pem and authorities.pem: serves TLS too")
 
     def command(self, home, *arguments):
         jar = f"{home}/lib/quarkus-run.jar"
@@ -133,7 +138,7 @@ class Keycloak(Server):
             with created_atomically(self.distribution) as scratch:
                 build(["tar", "-xzf", self.archive, "-C", scratch, "--strip-components=1"])
                 # Built once, so that an instance starts in half the time and writes nothing to the program.
-                command = self.command(scratch, "build", "--db=dev-file", "--health-enabled=true")
+                command = self.command(scratch, "build", *BUILD_OPTIONS)
                 build(command, env=environment(), cwd=scratch)
         if not self.seed.exists():
             self.log("importing the realm (a quarter of a minute)")
@@ -169,12 +174,20 @@ class Keycloak(Server):
         if not (home / "data").exists():
             shutil.copytree(self.seed / "data", home / "data")
         name = "--hostname-strict=false" if options.any_host else f"{self.version.hostname}={url(port)}"
-        (management,) = free_ports(1)
+        management, tls_port = free_ports(2)
+        tls = []
+        if options.tls:
+            self.tls_port = tls_port
+            tls = [
+                f"--https-port={tls_port}", f"--https-certificate-file={options.tls}/certificate.pem",
+                f"--https-certificate-key-file={options.tls}/key.pem",
+                f"--truststore-paths={options.tls}/authorities.pem",
+            ]
         command = self.command(
             home, "start", "--optimized", "--http-enabled=true", "--http-host=127.0.0.1",
             f"--http-port={port}", name, "--proxy-headers=xforwarded",
             *(option.format(management=management) for option in self.version.options),
-            *(["--db-url-properties=;WRITE_DELAY=0"] if options.durable else []),
+            *(["--db-url-properties=;WRITE_DELAY=0"] if options.durable else []), *tls,
         )
         return command, environment()
 
@@ -190,6 +203,7 @@ class Keycloak(Server):
             "url": url(port), "version": self.version.number, "realm": realm["realm"], "issuer": issuer,
             "admin_user": ADMIN["user"], "admin_password": ADMIN["password"],
             "client_id": client["clientId"], "client_secret": client["secret"],
+            "tls_url": self.tls_port and f"https://localhost:{self.tls_port}",
         }
 
 

@@ -1,6 +1,7 @@
 //! A running Keycloak: the shared one, or one of a single test that may kill it.
 
 use std::env;
+use std::path::Path;
 
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
@@ -125,6 +126,8 @@ const DURABLE: &str = "--durable";
 #[derive(Debug)]
 pub(crate) struct Instance {
     pub(crate) keycloak: Keycloak,
+    /// Its address with TLS.
+    pub(crate) tls_url: Option<String>,
     home: String,
     process: Launched,
 }
@@ -133,6 +136,7 @@ pub(crate) struct Instance {
 struct Facts {
     #[serde(flatten)]
     keycloak: Keycloak,
+    tls_url: Option<String>,
     home: String,
 }
 
@@ -147,6 +151,13 @@ impl Instance {
         Self::launch(vec!["--any-host".to_owned()]).await
     }
 
+    /// Starts one that also serves TLS and requests certificates. The folder has its certificate, its key
+    /// and the authorities of clients.
+    pub(crate) async fn start_with_tls(folder: &Path) -> Self {
+        let folder = folder.to_str().expect("text").to_owned();
+        Self::launch(vec!["--any-host".to_owned(), "--tls".to_owned(), folder]).await
+    }
+
     /// Kills it without a graceful shutdown.
     pub(crate) fn kill(mut self) -> Killed {
         assert!(self.process.is_running());
@@ -158,9 +169,14 @@ impl Instance {
 
     async fn launch(arguments: Vec<String>) -> Self {
         let (process, facts) = Launched::start("KEYCLOAK_LAUNCHER", arguments).await;
-        let Facts { keycloak, home } = facts;
+        let Facts {
+            keycloak,
+            tls_url,
+            home,
+        } = facts;
         Self {
             keycloak,
+            tls_url,
             home,
             process,
         }

@@ -16,6 +16,7 @@ mod another_realm;
 mod api_suite;
 mod backchannel_logout;
 mod claims;
+mod client_authentication;
 mod conformance;
 mod differential;
 mod fixture;

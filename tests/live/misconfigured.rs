@@ -67,7 +67,7 @@ fn cases(right: &Keycloak) -> Vec<MisconfigurationCase> {
         of(
             right.as_client(&right.client_id, "another secret"),
             "client_secret",
-            "wrong client secret",
+            "wrong client credentials",
         ),
         of(
             right.as_client("no-such-client", secret),
@@ -183,7 +183,7 @@ async fn misconfigured_replica_never_reports_an_active_session_as_invalid() {
         let log = replica.program.stop().log();
         let words = match code {
             "foreign_client" => "session of another client",
-            "client_secret" => "wrong client secret",
+            "client_secret" => "wrong client credentials",
             _ => "unknown client",
         };
         for route in ["token", "logout"] {

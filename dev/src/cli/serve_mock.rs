@@ -153,11 +153,13 @@ fn has_keycloak(settings: &Settings) -> bool {
 
 fn server_settings(settings: &Settings) -> Result<ServerSettings, UserError> {
     Ok(match crate::of_kind::<KeycloakSettings>(settings) {
-        Some((_, keycloak)) => ServerSettings {
+        Some((name, keycloak)) => ServerSettings {
             url: keycloak.url.clone(),
             realm: keycloak.realm.clone(),
-            client_id: keycloak.client_id.clone(),
-            client_secret: keycloak.secret().map_err(UserError::Request)?,
+            client_id: keycloak.client_auth.client_id.clone(),
+            client_secret: (keycloak.client_auth)
+                .secret(&format!("iam.{name}"))
+                .map_err(UserError::Request)?,
             permissions_client: keycloak.permissions_client.clone(),
             issuer: keycloak.issuer.clone(),
         },

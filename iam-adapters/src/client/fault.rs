@@ -4,7 +4,7 @@
 use std::error::Error as StdError;
 use std::{fmt, io};
 
-use rustls::{CertificateError, Error as TlsError};
+use rustls::{AlertDescription, CertificateError, Error as TlsError};
 use thiserror::Error;
 
 use crate::error::{Detail, IamError, Misconfiguration};
@@ -111,7 +111,25 @@ const fn tls_reason(error: &TlsError) -> &'static str {
             _ => "the certificate is not acceptable",
         },
         TlsError::InvalidMessage(_) => "the server does not use TLS on this port",
-        TlsError::AlertReceived(_) => "the server refused the handshake",
+        TlsError::AlertReceived(alert) => match alert {
+            AlertDescription::CertificateRequired => {
+                "the server requires a client certificate: check client_auth_method"
+            }
+            // Which of them, servers do not tell: many send one alert for all.
+            AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA
+            | AlertDescription::AccessDenied
+            // Another authority of the same name.
+            | AlertDescription::DecryptError => {
+                "the server refused the client certificate, which has expired, is not for clients, or has an \
+                 authority that the server does not trust: check client_certificate_file"
+            }
+            _ => "the server refused the handshake",
+        },
         TlsError::PeerIncompatible(_) => "no common TLS version or cipher",
         _ => "the handshake failed",
     }

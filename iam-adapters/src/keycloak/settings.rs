@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use url::Url;
@@ -15,7 +14,9 @@ use super::{Keycloak, NAME};
 use crate::adapter::{IamAdapter, SetupError};
 use crate::claims::ClaimSources;
 use crate::clock::Clock;
-use crate::oauth2_client::{SectionProblems, client_secret, plain_url};
+use crate::oauth2_client::{
+    ClientAuthPreset, ClientAuthSettings, ClientSection, SectionProblems, plain_url,
+};
 use crate::settings::AdapterSettings;
 
 /// The section, as in the configuration.
@@ -30,12 +31,8 @@ pub struct KeycloakSettings {
     /// The realm's name.
     pub realm: String,
     /// The confidential client of this gateway.
-    pub client_id: String,
-    /// The secret of the client.
-    #[serde(serialize_with = "crate::secret_file::serialize_hidden")]
-    pub client_secret: Option<SecretString>,
-    /// The file with the secret. Loading the configuration replaces it by `client_secret`.
-    pub client_secret_file: Option<PathBuf>,
+    #[serde(flatten, skip_deserializing)]
+    pub client_auth: ClientAuthSettings,
     /// The client whose roles are the permissions; `None`: the realm's roles.
     pub permissions_client: Option<String>,
     /// PEM certificates to trust in addition to the machine's own.
@@ -63,7 +60,7 @@ impl AdapterSettings for KeycloakSettings {
     }
 
     fn problems(&self, production: bool) -> Vec<String> {
-        let mut problems = SectionProblems::of(SECTION, production);
+        let mut problems = SectionProblems::of(SECTION, production, &self.client_auth);
         problems.address("url", Some(&self.url));
         // In a path, dots mean another folder.
         if matches!(self.realm.as_str(), "" | "." | "..") {
@@ -72,9 +69,7 @@ impl AdapterSettings for KeycloakSettings {
         if let Some(issuer) = &self.issuer {
             problems.issuer(issuer);
         }
-        problems.not_empty("client_id", Some(&self.client_id));
         problems.not_empty("permissions_client", self.permissions_client.as_ref());
-        problems.secret(self.client_secret.as_ref());
         problems.certificates(self.ca_file.as_deref());
         problems.claims(&self.claims);
         problems.found
@@ -93,7 +88,10 @@ impl AdapterSettings for KeycloakSettings {
     }
 
     fn derived(&self) -> Value {
-        json!({"issuer": self.expected_issuer()})
+        json!({
+            "issuer": self.expected_issuer(),
+            "assertion_audience": self.client_auth.audience(ClientAuthPreset::default()),
+        })
     }
 
     /// Two cores with 15 logins per second each, according to Keycloak's sizing guide.
@@ -102,16 +100,13 @@ impl AdapterSettings for KeycloakSettings {
     }
 }
 
-impl KeycloakSettings {
-    /// The client secret.
-    ///
-    /// # Errors
-    ///
-    /// The problem of the secret, without its value.
-    pub fn secret(&self) -> Result<SecretString, String> {
-        client_secret(SECTION, self.client_secret.as_ref())
+impl ClientSection for KeycloakSettings {
+    fn client_auth_mut(&mut self) -> &mut ClientAuthSettings {
+        &mut self.client_auth
     }
+}
 
+impl KeycloakSettings {
     /// An address below the realm's, with each segment percent-encoded.
     pub(super) fn realm_url(&self, path: &[&str]) -> Url {
         let mut url = plain_url(&self.url);

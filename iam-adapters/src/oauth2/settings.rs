@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use url::{Url, form_urlencoded};
@@ -17,8 +16,8 @@ use crate::adapter::{IamAdapter, SetupError};
 use crate::claims::ClaimSources;
 use crate::clock::Clock;
 use crate::oauth2_client::{
-    AssertionKey, ClientAssertions, ClientAuthentication, RefusedStatus, SectionProblems, as_code,
-    client_secret, plain_url,
+    AssertionAudience, ClientAuthPreset, ClientAuthSettings, ClientSection, RefusedStatus,
+    SectionProblems, as_code, plain_url,
 };
 use crate::scope::Scope;
 use crate::settings::AdapterSettings;
@@ -60,21 +59,8 @@ pub struct OAuth2Settings {
     /// PEM certificates to trust in addition to the machine's own.
     pub ca_file: Option<PathBuf>,
     /// The confidential client of this gateway.
-    pub client_id: String,
-    /// How the client authenticates.
-    #[serde(default)]
-    pub client_auth_method: ClientAuthMethod,
-    /// The secret of the client.
-    #[serde(serialize_with = "crate::secret_file::serialize_hidden")]
-    pub client_secret: Option<SecretString>,
-    /// The file with the secret. Loading the configuration replaces it by `client_secret`.
-    pub client_secret_file: Option<PathBuf>,
-    /// The private key of the client in PEM, for `private_key_jwt`.
-    pub private_key_file: Option<PathBuf>,
-    /// The `kid` of that key.
-    pub private_key_id: Option<String>,
-    /// The audience of client assertions; `None`: as the preset, or the issuer.
-    pub assertion_audience: Option<AssertionAudience>,
+    #[serde(flatten, skip_deserializing)]
+    pub client_auth: ClientAuthSettings,
     /// The scope that a login requests; `None`: the server's default.
     pub scope: Option<String>,
     /// Further parameters of the token request of a login, form-encoded.
@@ -155,29 +141,6 @@ impl From<RevocationEndpoint> for String {
     }
 }
 
-/// How a client authenticates. The names are those of RFC 7591 section 2.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ClientAuthMethod {
-    /// HTTP Basic.
-    #[default]
-    ClientSecretBasic,
-    /// The secret in the body.
-    ClientSecretPost,
-    /// A JWT that the client signs (RFC 7523).
-    PrivateKeyJwt,
-}
-
-/// The audience of client assertions (RFC 7523 section 3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AssertionAudience {
-    /// The issuer.
-    Issuer,
-    /// The address of the endpoint that is called.
-    Endpoint,
-}
-
 /// What introspection states about the session of a deleted account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -206,7 +169,7 @@ impl AdapterSettings for OAuth2Settings {
     }
 
     fn problems(&self, production: bool) -> Vec<String> {
-        let mut problems = SectionProblems::of(SECTION, production);
+        let mut problems = SectionProblems::of(SECTION, production, &self.client_auth);
         let revocation = self.revocation_endpoint.as_ref();
         for (key, url) in [
             ("discovery_url", self.discovery_url.as_ref()),
@@ -226,8 +189,6 @@ impl AdapterSettings for OAuth2Settings {
             problems.add("issuer: must be https in production");
         }
         for (key, text) in [
-            ("client_id", Some(&self.client_id)),
-            ("private_key_id", self.private_key_id.as_ref()),
             ("subject_claim", self.subject_claim.as_ref()),
             ("groups_claim", self.groups_claim.as_ref()),
             ("groups_delimiter", self.groups_delimiter.as_ref()),
@@ -267,21 +228,6 @@ impl AdapterSettings for OAuth2Settings {
         {
             problems.add("refused_status: must be 400, 401, 402, 403 or 422");
         }
-        match self.client_auth_method {
-            ClientAuthMethod::PrivateKeyJwt => {
-                if self.client_secret.is_some() {
-                    problems.add("client_secret: private_key_jwt uses no secret");
-                }
-                problems.found.extend(self.assertion_key().err());
-            }
-            ClientAuthMethod::ClientSecretBasic | ClientAuthMethod::ClientSecretPost => {
-                if self.private_key_file.is_some() {
-                    problems
-                        .add("private_key_file: needs client_auth_method = \"private_key_jwt\"");
-                }
-                problems.secret(self.client_secret.as_ref());
-            }
-        }
         problems.certificates(self.ca_file.as_deref());
         problems.claims(&self.claims);
         problems.found
@@ -306,7 +252,7 @@ impl AdapterSettings for OAuth2Settings {
     fn derived(&self) -> Value {
         json!({
             "discovery_url": self.discovery(),
-            "assertion_audience": self.assertion_audience(),
+            "assertion_audience": self.client_auth.audience(self.client_auth_preset()),
             "introspect": self.introspect(),
             "subject_claim": self.subject_claim(),
             "permissions_claim": self.permissions_claim().unwrap_or_default(),
@@ -320,53 +266,22 @@ impl AdapterSettings for OAuth2Settings {
     }
 }
 
-impl OAuth2Settings {
-    /// The client authentication.
-    ///
-    /// # Errors
-    ///
-    /// The problem of the secret or key, without its value.
-    pub(super) fn authentication(
-        &self,
-        clock: Arc<dyn Clock>,
-    ) -> Result<ClientAuthentication, String> {
-        let secret = || client_secret(SECTION, self.client_secret.as_ref());
-        Ok(match self.client_auth_method {
-            // It does not decode them.
-            ClientAuthMethod::ClientSecretBasic if self.preset == Some(Preset::Glewlwyd) => {
-                ClientAuthentication::ClientSecretBasic {
-                    id: self.client_id.clone(),
-                    secret: secret()?,
-                }
-            }
-            ClientAuthMethod::ClientSecretBasic => {
-                ClientAuthentication::client_secret_basic(&self.client_id, &secret()?)
-            }
-            ClientAuthMethod::ClientSecretPost => ClientAuthentication::ClientSecretPost {
-                id: self.client_id.clone(),
-                secret: secret()?,
-            },
-            ClientAuthMethod::PrivateKeyJwt => {
-                ClientAuthentication::PrivateKeyJwt(ClientAssertions {
-                    client_id: self.client_id.clone(),
-                    audience: match self.assertion_audience() {
-                        AssertionAudience::Endpoint => None,
-                        AssertionAudience::Issuer => Some(self.issuer.clone()),
-                    },
-                    key: self.assertion_key()?,
-                    clock,
-                })
-            }
-        })
+impl ClientSection for OAuth2Settings {
+    fn client_auth_mut(&mut self) -> &mut ClientAuthSettings {
+        &mut self.client_auth
     }
+}
 
-    fn assertion_key(&self) -> Result<AssertionKey, String> {
-        let key = format!("{SECTION}.private_key_file");
-        let Some(file) = &self.private_key_file else {
-            return Err(format!("{key}: private_key_jwt needs it"));
-        };
-        let read = AssertionKey::read(file, self.private_key_id.clone());
-        read.map_err(|problem| format!("{key}: {problem}"))
+impl OAuth2Settings {
+    /// What the preset changes in the client authentication.
+    pub(super) fn client_auth_preset(&self) -> ClientAuthPreset {
+        match self.preset {
+            Some(Preset::Glewlwyd) => ClientAuthPreset {
+                has_plain_basic: true,
+                assertion_audience: AssertionAudience::Endpoint,
+            },
+            Some(Preset::DjangoOauthToolkit) | None => ClientAuthPreset::default(),
+        }
     }
 
     /// The discovery document; `None` if all endpoints are configured and it is not.
@@ -388,13 +303,6 @@ impl OAuth2Settings {
             segments.pop_if_empty().extend([".well-known", name]);
             drop(segments);
             Some(url)
-        })
-    }
-
-    fn assertion_audience(&self) -> AssertionAudience {
-        self.assertion_audience.unwrap_or(match self.preset {
-            Some(Preset::Glewlwyd) => AssertionAudience::Endpoint,
-            Some(Preset::DjangoOauthToolkit) | None => AssertionAudience::Issuer,
         })
     }
 

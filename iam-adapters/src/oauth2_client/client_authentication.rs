@@ -12,13 +12,15 @@ use josekit::JoseError;
 use josekit::jws::{ES256, EdDSA, JwsHeader, JwsSigner, RS256};
 use josekit::jwt::{self, JwtPayload};
 use reqwest::RequestBuilder;
+use rustls::sign::CertifiedKey;
 use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
 use serde_json::json;
 use url::{Url, form_urlencoded};
 
-use crate::clock::Clock;
+use crate::clock::Moment;
 use crate::error::{IamError, Misconfiguration};
-use crate::secret_file;
+use crate::{json, secret_file};
 
 /// RFC 7523 section 2.2.
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
@@ -26,23 +28,49 @@ const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-be
 /// How long an assertion is valid: enough for one request and for clocks that differ.
 const ASSERTION_LIFETIME: Duration = Duration::from_secs(60);
 
-/// How a client authenticates. The names are those of RFC 7591 section 2.
+/// How a client authenticates, with what it authenticates by.
 #[derive(Debug)]
 pub(crate) enum ClientAuthentication {
-    /// `client_secret_basic`: HTTP Basic.
+    /// HTTP Basic. The id and the secret are as they are sent, before base64.
     ClientSecretBasic { id: String, secret: SecretString },
-    /// `client_secret_post`: in the body of the request.
+    /// The secret in the body of the request.
     ClientSecretPost { id: String, secret: SecretString },
-    /// `private_key_jwt`: a JWT that the client signs (RFC 7523).
-    PrivateKeyJwt(ClientAssertions),
+    /// A JWT that the client signs (RFC 7523).
+    PrivateKeyJwt {
+        id: String,
+        /// `None`: the address of the endpoint that is called. Servers differ.
+        audience: Option<String>,
+        key: AssertionKey,
+    },
+    /// A JWT that another authority has signed (RFC 7523).
+    ClientAssertion {
+        id: String,
+        assertion: IssuedAssertion,
+    },
+    /// The certificate of the connection (RFC 8705 section 2.1).
+    TlsClientAuth {
+        id: String,
+        identity: Arc<CertifiedKey>,
+    },
 }
 
 impl ClientAuthentication {
-    /// HTTP Basic, with this id and secret form-encoded before base64 (RFC 6749 section 2.3.1).
-    pub(crate) fn client_secret_basic(id: &str, secret: &SecretString) -> Self {
+    /// HTTP Basic. The id and the secret are form-encoded (RFC 6749 section 2.3.1) unless `plain`.
+    pub(super) fn client_secret_basic(id: String, secret: SecretString, plain: bool) -> Self {
+        if plain {
+            return Self::ClientSecretBasic { id, secret };
+        }
         Self::ClientSecretBasic {
-            id: form_encoded(id),
+            id: form_encoded(&id),
             secret: form_encoded(secret.expose_secret()).into(),
+        }
+    }
+
+    /// The certificate and key of the connections.
+    pub(super) fn identity(&self) -> Option<Arc<CertifiedKey>> {
+        match self {
+            Self::TlsClientAuth { identity, .. } => Some(Arc::clone(identity)),
+            _ => None,
         }
     }
 
@@ -52,76 +80,80 @@ impl ClientAuthentication {
         request: RequestBuilder,
         endpoint: &Url,
         parameters: &[(&str, &str)],
+        now: Moment,
     ) -> Result<RequestBuilder, IamError> {
+        // RFC 7521 section 4.2, RFC 8705 section 2. Glewlwyd issues tokens of no client without it.
+        let client_id = |id| ("client_id", id);
+        let with_assertion = |request: RequestBuilder, id, assertion: &SecretString| {
+            let authentication = [
+                client_id(id),
+                ("client_assertion_type", ASSERTION_TYPE),
+                ("client_assertion", assertion.expose_secret()),
+            ];
+            request.form(&[parameters, &authentication].concat())
+        };
         Ok(match self {
             Self::ClientSecretBasic { id, secret } => request
                 .basic_auth(id, Some(secret.expose_secret()))
                 .form(parameters),
             Self::ClientSecretPost { id, secret } => {
                 let secret = ("client_secret", secret.expose_secret());
-                request.form(&[parameters, &[("client_id", id), secret]].concat())
+                request.form(&[parameters, &[client_id(id), secret]].concat())
             }
-            Self::PrivateKeyJwt(assertions) => {
-                let assertion = assertions.next(endpoint)?;
-                let authentication = [
-                    // RFC 7521 section 4.2. Glewlwyd issues tokens of no client without it.
-                    ("client_id", assertions.client_id.as_str()),
-                    ("client_assertion_type", ASSERTION_TYPE),
-                    ("client_assertion", assertion.expose_secret()),
-                ];
-                request.form(&[parameters, &authentication].concat())
+            Self::PrivateKeyJwt { id, audience, key } => {
+                let audience = audience.as_deref().unwrap_or(endpoint.as_str());
+                with_assertion(request, id, &key.assertion(id, audience, now)?)
+            }
+            Self::ClientAssertion { id, assertion } => {
+                with_assertion(request, id, assertion.usable(now)?)
+            }
+            Self::TlsClientAuth { id, .. } => {
+                request.form(&[parameters, &[client_id(id)]].concat())
             }
         })
     }
 }
 
-/// Signs client assertions (RFC 7523 section 3).
+/// An assertion of another authority.
 #[derive(Debug)]
-pub(crate) struct ClientAssertions {
-    pub(crate) client_id: String,
-    /// `None`: the address of the endpoint that is called. Servers differ.
-    pub(crate) audience: Option<String>,
-    pub(crate) key: AssertionKey,
-    pub(crate) clock: Arc<dyn Clock>,
+pub(crate) struct IssuedAssertion {
+    token: SecretString,
+    /// In seconds since 1970; `None`: unlimited.
+    expires_at: Option<u64>,
 }
 
-impl ClientAssertions {
-    /// A new assertion. Servers accept each `jti` once.
-    fn next(&self, endpoint: &Url) -> Result<SecretString, IamError> {
-        let mut jti = [0; 16];
-        rand::fill(&mut jti).map_err(|_| IamError::Failed("no random numbers".to_owned()))?;
-        let audience = self.audience.as_deref().unwrap_or(endpoint.as_str());
-        let signed = self.sign(audience, self.clock.now().unix_seconds(), jti);
-        signed.map_err(|_| {
-            IamError::misconfigured(
-                Misconfiguration::Other,
-                "the private key cannot sign: check private_key_file",
-            )
+impl IssuedAssertion {
+    /// Reads a JWT. It is not verified, which the server does.
+    pub(super) fn read(file: &Path) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Claims {
+            exp: Option<u64>,
+        }
+        let token = secret_file::read(file).map_err(|error| error.to_string())?;
+        let parts: Vec<_> = token.expose_secret().split('.').collect();
+        let claims = match *parts {
+            [_, claims, _] => URL_SAFE_NO_PAD.decode(claims).ok(),
+            _ => None,
+        };
+        let claims: Option<Claims> = claims.and_then(|claims| json::object(&claims).ok());
+        let claims = claims.ok_or_else(|| format!("{}: not a JWT", file.display()))?;
+        Ok(Self {
+            token,
+            expires_at: claims.exp,
         })
     }
 
-    /// An assertion issued at this time, in seconds since 1970, with this random id.
-    fn sign(
-        &self,
-        audience: &str,
-        issued_at: u64,
-        jti: [u8; 16],
-    ) -> Result<SecretString, JoseError> {
-        let mut header = JwsHeader::new();
-        header.set_token_type("JWT");
-        if let Some(id) = &self.key.id {
-            header.set_key_id(id);
+    fn usable(&self, now: Moment) -> Result<&SecretString, IamError> {
+        if self
+            .expires_at
+            .is_some_and(|expires_at| expires_at <= now.unix_seconds())
+        {
+            return Err(IamError::misconfigured(
+                Misconfiguration::ClientSecret,
+                "the assertion in client_assertion_file has expired: is the file replaced in time?",
+            ));
         }
-        let mut claims = JwtPayload::new();
-        claims.set_issuer(&self.client_id);
-        claims.set_subject(&self.client_id);
-        // A text and not a list of one, which some servers refuse.
-        claims.set_claim("aud", Some(json!(audience)))?;
-        claims.set_jwt_id(URL_SAFE_NO_PAD.encode(jti));
-        claims.set_claim("iat", Some(json!(issued_at)))?;
-        let expires_at = issued_at.saturating_add(ASSERTION_LIFETIME.as_secs());
-        claims.set_claim("exp", Some(json!(expires_at)))?;
-        jwt::encode_with_signer(&claims, &header, &*self.key.signer).map(Into::into)
+        Ok(&self.token)
     }
 }
 
@@ -159,6 +191,49 @@ impl AssertionKey {
             ));
         };
         Ok(Self { id, signer })
+    }
+
+    /// A new assertion (RFC 7523 section 3). Servers accept each `jti` once.
+    fn assertion(
+        &self,
+        client_id: &str,
+        audience: &str,
+        now: Moment,
+    ) -> Result<SecretString, IamError> {
+        let mut jti = [0; 16];
+        rand::fill(&mut jti).map_err(|_| IamError::Failed("no random numbers".to_owned()))?;
+        let signed = self.sign(client_id, audience, now.unix_seconds(), jti);
+        signed.map_err(|_| {
+            IamError::misconfigured(
+                Misconfiguration::Other,
+                "the private key cannot sign: check private_key_file",
+            )
+        })
+    }
+
+    /// An assertion issued at this time, in seconds since 1970, with this random id.
+    fn sign(
+        &self,
+        client_id: &str,
+        audience: &str,
+        issued_at: u64,
+        jti: [u8; 16],
+    ) -> Result<SecretString, JoseError> {
+        let mut header = JwsHeader::new();
+        header.set_token_type("JWT");
+        if let Some(id) = &self.id {
+            header.set_key_id(id);
+        }
+        let mut claims = JwtPayload::new();
+        claims.set_issuer(client_id);
+        claims.set_subject(client_id);
+        // A text and not a list of one, which some servers refuse.
+        claims.set_claim("aud", Some(json!(audience)))?;
+        claims.set_jwt_id(URL_SAFE_NO_PAD.encode(jti));
+        claims.set_claim("iat", Some(json!(issued_at)))?;
+        let expires_at = issued_at.saturating_add(ASSERTION_LIFETIME.as_secs());
+        claims.set_claim("exp", Some(json!(expires_at)))?;
+        jwt::encode_with_signer(&claims, &header, &*self.signer).map(Into::into)
     }
 }
 

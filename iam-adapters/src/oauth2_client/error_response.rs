@@ -4,6 +4,7 @@
 use reqwest::StatusCode;
 use serde::Deserialize;
 
+use super::ClientAuthMethod;
 use crate::client::Response;
 use crate::error::{IamError, Misconfiguration};
 use crate::json;
@@ -58,11 +59,15 @@ pub(crate) struct ErrorResponse<'a> {
     pub(crate) code: &'a str,
     /// `error_description`; empty if missing.
     pub(crate) description: &'a str,
+    /// How the client authenticated.
+    pub(crate) client_auth_method: ClientAuthMethod,
 }
 
 /// The meaning of a server's error responses beyond the standard.
 #[derive(Debug, Clone)]
 pub(crate) struct Dialect {
+    /// How the client authenticates, for the settings to check.
+    pub(crate) client_auth_method: ClientAuthMethod,
     /// The meaning of a 404, and the settings to check.
     pub(crate) not_found: (Misconfiguration, &'static str),
     /// The settings to check if introspection reports active sessions as inactive.
@@ -126,6 +131,7 @@ pub(super) fn meaning(response: &Response, dialect: &Dialect) -> Rejected {
             status,
             code: code.unwrap_or_default(),
             description,
+            client_auth_method: dialect.client_auth_method,
         }),
     };
     if explained.is_none() && is_refusal {
@@ -139,7 +145,7 @@ pub(super) fn meaning(response: &Response, dialect: &Dialect) -> Rejected {
         None => format!("status {status}"),
         Some(code) => format!("status {status}, error {code}"),
     };
-    let fault = match explained.or_else(|| standard(code?)) {
+    let fault = match explained.or_else(|| standard(code?, dialect.client_auth_method)) {
         Some((what, hint)) => IamError::misconfigured(what, format!("{named}: {hint}")),
         None if is_refused_status => return Rejected::Unproven,
         None => IamError::Unreadable(named.into()),
@@ -166,12 +172,9 @@ impl Dialect {
 }
 
 /// RFC 6749 section 5.2 and RFC 7009 section 2.2.1.
-fn standard(code: &str) -> Option<(Misconfiguration, &'static str)> {
+fn standard(code: &str, method: ClientAuthMethod) -> Option<(Misconfiguration, &'static str)> {
     Some(match code {
-        "invalid_client" => (
-            Misconfiguration::ClientSecret,
-            "check the client id and its secret",
-        ),
+        "invalid_client" => (Misconfiguration::ClientSecret, method.hint()),
         "unauthorized_client" => (
             Misconfiguration::PasswordLogin,
             "the client may not use this grant",
@@ -202,6 +205,7 @@ mod tests {
     use super::*;
 
     const PLAIN: Dialect = Dialect {
+        client_auth_method: ClientAuthMethod::ClientSecretBasic,
         not_found: (Misconfiguration::Other, "check the endpoints"),
         introspection_hint: "check the client",
         refused_error: None,

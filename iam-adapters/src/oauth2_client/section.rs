@@ -3,53 +3,40 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
+use super::{ClientAuthMethod, ClientAuthSettings};
 use crate::claims::ClaimSources;
 use crate::client::{address_problems, certificates};
-
-/// The minimum length of a client secret in production, in bytes. Keycloak generates 32; a shorter one
-/// was chosen by hand. An attacker with the secret can guess passwords without the login limits.
-const SECRET_MIN: usize = 16;
 
 /// The longest issuer of a server in an error, in bytes.
 const SHOWN_ISSUER_MAX: usize = 200;
 
-/// Secrets of examples, in lower case.
-const WELL_KNOWN_SECRETS: [&str; 12] = [
-    "change-me",
-    "change-me-in-production",
-    "changeme",
-    "changeit",
-    "client-secret",
-    "client_secret",
-    "keycloak",
-    "keycloak-client-secret",
-    "password",
-    "replace-me-with-a-secret",
-    "secret",
-    "your-client-secret",
-];
-
-/// The suffix of secrets that are built into development tools, in lower case.
-const DEVELOPMENT_SECRET: &str = "-development-secret";
-
 /// Collects the problems of a section, each with its key and without its value.
 pub(crate) struct SectionProblems {
     /// The section, such as `iam.keycloak`.
-    section: &'static str,
-    production: bool,
+    pub(super) section: &'static str,
+    pub(super) production: bool,
+    /// Whether the client authenticates by TLS.
+    needs_tls: bool,
     pub(crate) found: Vec<String>,
 }
 
 impl SectionProblems {
-    pub(crate) const fn of(section: &'static str, production: bool) -> Self {
-        Self {
+    /// With those of the client.
+    pub(crate) fn of(
+        section: &'static str,
+        production: bool,
+        client_auth: &ClientAuthSettings,
+    ) -> Self {
+        let mut problems = Self {
             section,
             production,
+            needs_tls: client_auth.client_auth_method == ClientAuthMethod::TlsClientAuth,
             found: Vec::new(),
-        }
+        };
+        client_auth.check(&mut problems);
+        problems
     }
 
     /// Adds a problem, which begins with its key.
@@ -70,6 +57,10 @@ impl SectionProblems {
             let key = format!("{}.{key}", self.section);
             self.found
                 .extend(address_problems(&key, url, self.production));
+            if self.needs_tls && !self.production && url.scheme() == "http" {
+                self.found
+                    .push(format!("{key}: must be https with tls_client_auth"));
+            }
         }
     }
 
@@ -89,51 +80,12 @@ impl SectionProblems {
         }
     }
 
-    /// Checks the client secret.
-    pub(crate) fn secret(&mut self, secret: Option<&SecretString>) {
-        let secret = match client_secret(self.section, secret) {
-            Err(problem) => return self.found.push(problem),
-            Ok(_) if !self.production => return,
-            Ok(secret) => secret,
-        };
-        let secret = secret.expose_secret();
-        if secret.len() < SECRET_MIN {
-            self.add(format_args!(
-                "client_secret: shorter than {SECRET_MIN} bytes"
-            ));
-        }
-        let lower = secret.to_lowercase();
-        if WELL_KNOWN_SECRETS.contains(&lower.as_str()) || lower.ends_with(DEVELOPMENT_SECRET) {
-            self.add("client_secret: a well-known one");
-        }
-    }
-
     /// Reads the additional certificates.
     pub(crate) fn certificates(&mut self, file: Option<&Path>) {
         if let Err(problem) = certificates(file) {
             self.add(problem);
         }
     }
-}
-
-/// The client secret of a section.
-///
-/// # Errors
-///
-/// The problem of the secret, without its value.
-pub(crate) fn client_secret(
-    section: &str,
-    secret: Option<&SecretString>,
-) -> Result<SecretString, String> {
-    let Some(secret) = secret else {
-        return Err(format!(
-            "{section}: client_secret or client_secret_file is needed"
-        ));
-    };
-    if secret.expose_secret().is_empty() {
-        return Err(format!("{section}.client_secret: must not be empty"));
-    }
-    Ok(secret.clone())
 }
 
 /// Whether a text can be an issuer (RFC 8414 section 2: no query and no fragment).

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use iam_adapters::ClientSection as _;
 use iam_adapters::clock::SystemClock;
 use iam_adapters::keycloak::{Keycloak, KeycloakSettings};
 use iam_adapters::{Permissions, Subject, UpstreamSession};
@@ -42,7 +43,7 @@ fn settings_with(url: &str, changes: &Value) -> KeycloakSettings {
     for (key, value) in changes.as_object().expect("an object") {
         settings[key] = value.clone();
     }
-    serde_json::from_value(settings).expect("settings")
+    KeycloakSettings::read(serde_json::from_value(settings).expect("a section")).expect("settings")
 }
 
 fn adapter_with(url: &str, changes: &Value) -> Keycloak {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use iam_adapters::ClientSection as _;
 use iam_adapters::UpstreamSession;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::oauth2::{OAuth2, OAuth2Settings};
@@ -109,7 +110,7 @@ fn settings_with(upstream: &ScriptedUpstream, changes: &Value) -> OAuth2Settings
     for (key, value) in changes.as_object().expect("an object") {
         settings[key] = value.clone();
     }
-    serde_json::from_value(settings).expect("settings")
+    OAuth2Settings::read(serde_json::from_value(settings).expect("a section")).expect("settings")
 }
 
 fn adapter_with(upstream: &ScriptedUpstream, changes: &Value) -> OAuth2 {

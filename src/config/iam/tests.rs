@@ -325,7 +325,7 @@ fn no_adapter_has_a_setting_with_the_name_of_a_common_one() {
     for kind in crate::config::sample::registry().kinds {
         for field in kind.fields() {
             assert!(
-                !KnownSettings::iam_options().contains(field),
+                !KnownSettings::iam_options().contains(&field),
                 "{} {field}",
                 kind.name()
             );

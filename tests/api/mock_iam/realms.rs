@@ -13,7 +13,7 @@ use mock_iam::User;
 use serde_json::{Value, json};
 use test_support::client::http_client;
 
-use super::{RunningMock, adapter};
+use super::{RunningMock, adapter, client_auth};
 
 const EMAIL: &str = "alice@example.test";
 
@@ -181,8 +181,7 @@ async fn another_client_of_the_realm_cannot_introspect_a_session_of_the_gateway(
     let begun = ours.authenticate(&credentials(), &client).await;
     let session = begun.expect("a login").session;
     let theirs = adapter(&KeycloakSettings {
-        client_id: "other-gateway".to_owned(),
-        client_secret: Some("another secret".into()),
+        client_auth: client_auth("other-gateway", "another secret"),
         ..running_mock.settings()
     });
     theirs.probe().await.expect("a valid client");

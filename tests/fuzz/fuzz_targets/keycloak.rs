@@ -7,6 +7,7 @@ use auth_gateway_fuzz::upstream::{Answer, Upstream};
 use auth_gateway_fuzz::{CANARY, claims, is_scope_name};
 use iam_adapters::claims::CLAIMS_BYTES_MAX;
 use iam_adapters::clock::SystemClock;
+use iam_adapters::ClientAuthSettings;
 use iam_adapters::keycloak::{Keycloak, KeycloakSettings};
 use iam_adapters::{
     Claims, ClientContext, Credentials, IamAdapter as _, IamError, Introspection, Subject,
@@ -39,9 +40,11 @@ impl Fixture {
         let settings = KeycloakSettings {
             url: upstream.url().parse().expect("a URL"),
             realm: "shop".to_owned(),
-            client_id: CLIENT.to_owned(),
-            client_secret: Some("a-client-secret".into()),
-            client_secret_file: None,
+            client_auth: ClientAuthSettings {
+                client_id: CLIENT.to_owned(),
+                client_secret: Some("a-client-secret".into()),
+                ..ClientAuthSettings::default()
+            },
             permissions_client: Some("shop-api".to_owned()),
             ca_file: None,
             issuer: Some(ISSUER.to_owned()),

@@ -32,7 +32,7 @@ fn rejected(fixture: &OAuth2Fixture) -> Vec<MisconfigurationCase> {
     let settings = |client, member, value: &str| {
         let mut settings = fixture.server.settings(client);
         settings.insert(member, value.to_owned());
-        MisconfigurationCase::oauth2(settings, "client_secret", "wrong client secret")
+        MisconfigurationCase::oauth2(settings, "client_secret", "wrong client credentials")
     };
     let mut cases = vec![
         settings("basic", "client_secret", "another-secret"),

@@ -11,7 +11,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::claims::ClaimType;
 use iam_adapters::clock::SystemClock;
 use iam_adapters::oauth2::{OAuth2, OAuth2Settings};
-use iam_adapters::{ClaimSources, IamAdapter, Permission, Permissions, Subject, UpstreamSession};
+use iam_adapters::{
+    ClaimSources, ClientSection as _, IamAdapter, Permission, Permissions, Subject, UpstreamSession,
+};
 use iam_conformance::{Account, AccountState, ClaimMembers, Fixture};
 use reqwest::{Method, StatusCode};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -331,7 +333,8 @@ pub(super) fn adapter(settings: &BTreeMap<&'static str, String>) -> OAuth2 {
 }
 
 fn adapter_with_claims(settings: &BTreeMap<&'static str, String>, claims: ClaimSources) -> OAuth2 {
-    let settings: OAuth2Settings = serde_json::from_value(json!(settings)).expect("settings");
+    let section = serde_json::from_value(json!(settings)).expect("a section");
+    let settings = OAuth2Settings::read(section).expect("settings");
     let settings = OAuth2Settings { claims, ..settings };
     let clock = Arc::new(SystemClock::default());
     OAuth2::new(&settings, Duration::from_secs(5), clock).expect("usable settings")

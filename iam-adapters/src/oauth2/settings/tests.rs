@@ -1,10 +1,9 @@
-use std::os::unix::fs::PermissionsExt as _;
-
+use config::ConfigError;
 use serde_json::{Value, json};
 
 use super::*;
 
-fn read(changes: &Value) -> serde_json::Result<OAuth2Settings> {
+fn read(changes: &Value) -> Result<OAuth2Settings, ConfigError> {
     let mut settings = json!({
         "issuer": "https://login.example.test/oidc",
         "client_id": "auth-gateway",
@@ -13,7 +12,7 @@ fn read(changes: &Value) -> serde_json::Result<OAuth2Settings> {
     for (key, value) in changes.as_object().expect("an object") {
         settings[key] = value.clone();
     }
-    serde_json::from_value(settings)
+    OAuth2Settings::read(serde_json::from_value(settings).expect("a section"))
 }
 
 fn settings(changes: &Value) -> OAuth2Settings {
@@ -50,7 +49,6 @@ fn misspelt_keys_and_values_are_refused() {
 
 #[test]
 fn problem_names_its_key_without_its_value() {
-    let no_secret = json!({"client_secret": null});
     for (changes, expected) in [
         (
             json!({"issuer": "canary"}),
@@ -121,15 +119,6 @@ fn problem_names_its_key_without_its_value() {
             json!({"refused_status": 500}),
             ".refused_status: must be 400, 401, 402, 403 or 422",
         ),
-        (no_secret, ": client_secret or client_secret_file is needed"),
-        (
-            json!({"private_key_file": "/canary"}),
-            ".private_key_file: needs client_auth_method = \"private_key_jwt\"",
-        ),
-        (
-            json!({"client_auth_method": "private_key_jwt", "client_secret": null}),
-            ".private_key_file: private_key_jwt needs it",
-        ),
         (
             json!({"ca_file": "/nonexistent/file"}),
             ".ca_file: /nonexistent/file: no such file or directory",
@@ -151,49 +140,11 @@ fn production_requires_https_everywhere_and_a_strong_secret() {
     assert_eq!(
         settings(&changes).problems(true),
         [
-            "iam.oauth2.token_endpoint: must be https in production",
-            "iam.oauth2.issuer: must be https in production",
             "iam.oauth2.client_secret: shorter than 16 bytes",
             "iam.oauth2.client_secret: a well-known one",
+            "iam.oauth2.token_endpoint: must be https in production",
+            "iam.oauth2.issuer: must be https in production",
         ]
-    );
-}
-
-#[test]
-fn private_key_must_be_a_key_in_pem_that_others_cannot_read() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("key.pem");
-    let key = rcgen::KeyPair::generate().expect("a key").serialize_pem();
-    for (content, mode, expected) in [
-        (key.as_str(), 0o600, None),
-        (&key, 0o604, Some("every user may read or change it")),
-        ("canary", 0o600, Some("not a private key in PEM")),
-    ] {
-        std::fs::write(&file, content).expect("written");
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).expect("a mode");
-        let changes = json!({
-            "client_auth_method": "private_key_jwt",
-            "client_secret": null,
-            "private_key_file": file,
-        });
-        let problems = settings(&changes).problems(true).concat();
-        let begin = format!("iam.oauth2.private_key_file: {}: ", file.display());
-        match expected {
-            None => assert_eq!(problems, ""),
-            Some(expected) => {
-                assert!(
-                    problems.starts_with(&format!("{begin}{expected}")),
-                    "{problems}"
-                );
-            }
-        }
-        assert!(!problems.contains("canary"));
-    }
-    let both = json!({"client_auth_method": "private_key_jwt", "private_key_file": file});
-    let problems = settings(&both).problems(false);
-    assert_eq!(
-        problems[0],
-        "iam.oauth2.client_secret: private_key_jwt uses no secret"
     );
 }
 

@@ -1,14 +1,17 @@
 //! Certificates are always verified.
 
+use std::fs::Permissions;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::{Arc, mpsc};
 use std::thread;
 
 use iam_adapters::{IamAdapter, Misconfiguration};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
 use super::{adapter_with, is_misconfigured, kind, log_in};
@@ -22,14 +25,32 @@ struct TlsServer {
 
 impl TlsServer {
     fn start(name: &str, versions: &[&'static rustls::SupportedProtocolVersion]) -> Self {
+        Self::start_for(name, versions, None)
+    }
+
+    /// With this authority of clients, it requires their certificates.
+    fn start_for(
+        name: &str,
+        versions: &[&'static rustls::SupportedProtocolVersion],
+        clients: Option<&CertificateDer<'static>>,
+    ) -> Self {
         let CertifiedKey { cert, signing_key } =
             generate_simple_self_signed(vec![name.to_owned()]).expect("a certificate");
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let verifier = clients.map(|authority| {
+            let mut roots = RootCertStore::empty();
+            roots.add(authority.clone()).expect("an authority");
+            let roots = Arc::new(roots);
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider));
+            verifier.build().expect("a verifier")
+        });
+        let verifier = verifier.unwrap_or_else(WebPkiClientVerifier::no_client_auth);
         let config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(versions)
             .expect("versions")
-            .with_no_client_auth()
+            .with_client_cert_verifier(verifier)
             .with_single_cert(vec![cert.der().clone()], key)
             .expect("a server");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -42,6 +63,8 @@ impl TlsServer {
             let mut buffer = [0; 4096];
             // A client that refuses the certificate disconnects here.
             let Ok(length) = stream.read(&mut buffer) else {
+                // Until the client disconnects: closing earlier would reset the connection.
+                let _ = stream.sock.read_to_end(&mut Vec::new());
                 return;
             };
             let _ = sender.send(String::from_utf8_lossy(&buffer[..length]).into_owned());
@@ -124,4 +147,38 @@ async fn port_without_tls_is_a_tls_misconfiguration() {
     let url = format!("https://localhost:{port}");
     let answer = adapter_with(&url, &json!({})).probe().await;
     is_misconfigured(&answer, Misconfiguration::Tls);
+}
+
+#[tokio::test]
+async fn certificate_of_the_client_is_presented_and_a_refused_one_is_named() {
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed(vec!["client".to_owned()]).expect("a certificate");
+    let other = generate_simple_self_signed(vec!["client".to_owned()]).expect("a certificate");
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, pem: &str| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, pem).expect("written");
+        std::fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("a mode");
+        file
+    };
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        for (trusted, is_accepted) in [(&cert, true), (&other.cert, false)] {
+            let server = TlsServer::start_for("localhost", &[version], Some(trusted.der()));
+            let (_file, mut changes) = server.trusted();
+            changes["client_auth_method"] = json!("tls_client_auth");
+            changes["client_secret"] = json!(null);
+            changes["client_certificate_file"] = json!(write("certificate", &cert.pem()));
+            changes["client_key_file"] = json!(write("key", &signing_key.serialize_pem()));
+            let answer = adapter_with(&server.url(), &changes).probe().await;
+            if is_accepted {
+                assert_eq!(kind(&answer), "unreadable");
+                assert!(server.received.recv().is_ok(), "no request");
+            } else {
+                is_misconfigured(&answer, Misconfiguration::Tls);
+                let text = answer.expect_err("refused").to_string();
+                assert!(text.contains("refused the client certificate"), "{text}");
+                assert!(server.received.recv().is_err(), "a request was read");
+            }
+        }
+    }
 }

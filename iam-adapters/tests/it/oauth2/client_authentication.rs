@@ -175,6 +175,63 @@ async fn private_key_jwt_is_a_short_lived_assertion_of_its_own_for_every_request
     }
 }
 
+/// A JWT with these claims, whose signature no server would accept.
+fn issued_token(claims: &Value) -> String {
+    let claims = URL_SAFE_NO_PAD.encode(claims.to_string());
+    format!("e30.{claims}.c2lnbmF0dXJl")
+}
+
+#[tokio::test]
+async fn client_assertion_is_the_token_of_the_file_until_it_expires() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let upstream = healthy().await;
+    let with_file = |claims: &Value| {
+        let token = issued_token(claims);
+        let file = key_file(folder.path(), token.as_bytes());
+        let changes = json!({
+            "client_auth_method": "client_assertion",
+            "client_secret": null,
+            "client_assertion_file": file,
+        });
+        (token, changes)
+    };
+    for claims in [json!({"exp": NOW + 1, "sub": "x"}), json!({"sub": "x"})] {
+        let (token, changes) = with_file(&claims);
+        upstream.on(INTROSPECTION, Answer::json(200, super::active()));
+        for request in requests(&upstream, &changes).await {
+            let text = request.text();
+            assert_eq!(request.header("authorization"), None);
+            assert_eq!(parameter(&text, "client_id"), [CLIENT]);
+            assert_eq!(
+                parameter(&text, "client_assertion_type"),
+                ["urn:ietf:params:oauth:client-assertion-type:jwt-bearer"]
+            );
+            assert_eq!(parameter(&text, "client_assertion"), [token.as_str()]);
+        }
+    }
+    let (token, changes) = with_file(&json!({"exp": NOW, "sub": "canary"}));
+    let before = upstream.requests().len();
+    let oauth2 = adapter_with(&upstream, &changes);
+    for fault in [
+        oauth2.probe().await.expect_err("expired"),
+        super::log_in(&oauth2).await.expect_err("expired"),
+    ] {
+        let text = fault.to_string();
+        assert!(
+            text.contains("the assertion in client_assertion_file has expired"),
+            "{text}"
+        );
+        assert_eq!(fault.kind(), "misconfigured");
+        assert!(
+            !format!("{fault:?} {oauth2:?}").contains(&token),
+            "{fault:?}"
+        );
+    }
+    let mut sent = upstream.requests().split_off(before);
+    sent.retain(|request| request.method == "POST");
+    assert_eq!(sent.len(), 0, "an expired assertion is not sent");
+}
+
 #[tokio::test]
 async fn audience_of_assertions_is_the_issuer_or_the_endpoint_that_is_called() {
     let key = ES256.generate_key_pair().expect("a key");

@@ -189,7 +189,7 @@ async fn probe_of_a_logout_finds_a_revocation_endpoint_that_is_certainly_none() 
         (
             error(401, "invalid_client"),
             Answer::html(404),
-            Some("wrong client secret"),
+            Some("wrong client credentials"),
         ),
         (
             error(400, "unsupported_grant_type"),

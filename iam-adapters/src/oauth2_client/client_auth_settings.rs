@@ -1,0 +1,308 @@
+//! The settings of a confidential client and of its authentication, which the sections of all authorization
+//! servers have.
+
+use std::path::PathBuf;
+
+use config::{ConfigError, Value, ValueKind};
+use secrecy::{ExposeSecret, SecretString};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_aux::serde_introspection::serde_introspect;
+use strum::IntoStaticStr;
+
+use super::client_authentication::{AssertionKey, ClientAuthentication, IssuedAssertion};
+use super::section::SectionProblems;
+use crate::name::Name as _;
+use crate::pem;
+use crate::settings::AdapterSettings;
+
+/// The minimum length of a client secret in production, in bytes. Keycloak generates 32; a shorter one
+/// was chosen by hand. An attacker with the secret can guess passwords without the login limits.
+const SECRET_MIN: usize = 16;
+
+/// Secrets of examples, in lower case.
+const WELL_KNOWN_SECRETS: [&str; 12] = [
+    "change-me",
+    "change-me-in-production",
+    "changeme",
+    "changeit",
+    "client-secret",
+    "client_secret",
+    "keycloak",
+    "keycloak-client-secret",
+    "password",
+    "replace-me-with-a-secret",
+    "secret",
+    "your-client-secret",
+];
+
+/// The suffix of secrets that are built into development tools, in lower case.
+const DEVELOPMENT_SECRET: &str = "-development-secret";
+
+/// The confidential client of this gateway, and how it authenticates.
+#[derive(Clone, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientAuthSettings {
+    /// The client.
+    pub client_id: String,
+    /// How it authenticates.
+    #[serde(default)]
+    pub client_auth_method: ClientAuthMethod,
+    /// The secret of the client.
+    #[serde(serialize_with = "crate::secret_file::serialize_hidden")]
+    pub client_secret: Option<SecretString>,
+    /// The file with the secret. Loading the configuration replaces it by `client_secret`.
+    pub client_secret_file: Option<PathBuf>,
+    /// The private key of the client in PEM, for `private_key_jwt`.
+    pub private_key_file: Option<PathBuf>,
+    /// The `kid` of that key.
+    pub private_key_id: Option<String>,
+    /// The audience of client assertions; `None`: as the preset, or the issuer.
+    pub assertion_audience: Option<AssertionAudience>,
+    /// The JWT that another authority signs, for `client_assertion`.
+    pub client_assertion_file: Option<PathBuf>,
+    /// The certificate chain of the client in PEM, for `tls_client_auth`.
+    pub client_certificate_file: Option<PathBuf>,
+    /// The private key of that certificate in PEM.
+    pub client_key_file: Option<PathBuf>,
+}
+
+/// How a client authenticates. The names are those of RFC 7591 section 2 and RFC 8705 section 2.1, and
+/// for [`Self::ClientAssertion`] that of the parameter.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum ClientAuthMethod {
+    /// HTTP Basic.
+    #[default]
+    ClientSecretBasic,
+    /// The secret in the body.
+    ClientSecretPost,
+    /// A JWT that the client signs (RFC 7523).
+    PrivateKeyJwt,
+    /// A JWT that another authority signs (RFC 7523), such as a token of a Kubernetes service account.
+    ClientAssertion,
+    /// The certificate of the TLS connection (RFC 8705 section 2.1).
+    TlsClientAuth,
+}
+
+/// The audience of client assertions (RFC 7523 section 3).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AssertionAudience {
+    /// The issuer.
+    #[default]
+    Issuer,
+    /// The address of the endpoint that is called.
+    Endpoint,
+}
+
+/// What differs between servers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ClientAuthPreset {
+    /// Whether the server does not decode the id and the secret of HTTP Basic.
+    pub(crate) has_plain_basic: bool,
+    /// Used unless the settings have one.
+    pub(crate) assertion_audience: AssertionAudience,
+}
+
+/// The settings of an adapter whose section has those of a client too.
+///
+/// The two parts are read one after the other. With `serde(flatten)`, an error would have no key and would
+/// quote the value, which may be a secret.
+pub trait ClientSection: AdapterSettings + DeserializeOwned {
+    /// The settings of the client.
+    fn client_auth_mut(&mut self) -> &mut ClientAuthSettings;
+
+    /// The keys that the section may have.
+    #[must_use]
+    fn fields() -> Vec<&'static str> {
+        let of_client = serde_introspect::<ClientAuthSettings>();
+        [serde_introspect::<Self>(), of_client].concat()
+    }
+
+    /// Reads the section.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] if a value is missing or of another type. It may quote the value.
+    fn read(section: Value) -> Result<Self, ConfigError> {
+        let names = serde_introspect::<ClientAuthSettings>();
+        let values = section.into_table()?.into_iter();
+        let (of_client, own) = values.partition(|(name, _)| names.contains(&name.as_str()));
+        let table = |values| Value::new(None, ValueKind::Table(values));
+        let mut settings = Self::deserialize(table(own))?;
+        *settings.client_auth_mut() = ClientAuthSettings::deserialize(table(of_client))?;
+        Ok(settings)
+    }
+}
+
+impl ClientAuthMethod {
+    const fn uses_secret(self) -> bool {
+        matches!(self, Self::ClientSecretBasic | Self::ClientSecretPost)
+    }
+
+    /// The settings to check if the server does not accept the client.
+    pub(crate) const fn hint(self) -> &'static str {
+        match self {
+            Self::ClientSecretBasic | Self::ClientSecretPost => "check client_id and client_secret",
+            Self::PrivateKeyJwt => {
+                "check client_id, private_key_file, private_key_id, assertion_audience and the clocks"
+            }
+            Self::ClientAssertion => {
+                "check client_id, and the issuer, subject and audience of the assertion in client_assertion_file"
+            }
+            Self::TlsClientAuth => {
+                "check client_id, the subject of client_certificate_file, and whether the server requests \
+                 certificates"
+            }
+        }
+    }
+}
+
+impl ClientAuthSettings {
+    /// Checks the settings, and reads the files that they name.
+    pub(super) fn check(&self, problems: &mut SectionProblems) {
+        problems.not_empty("client_id", Some(&self.client_id));
+        problems.not_empty("private_key_id", self.private_key_id.as_ref());
+        let method = self.client_auth_method;
+        let (assertion, tls) = (
+            ClientAuthMethod::ClientAssertion,
+            ClientAuthMethod::TlsClientAuth,
+        );
+        for (name, file, needed) in [
+            (
+                "private_key_file",
+                &self.private_key_file,
+                ClientAuthMethod::PrivateKeyJwt,
+            ),
+            (
+                "client_assertion_file",
+                &self.client_assertion_file,
+                assertion,
+            ),
+            (
+                "client_certificate_file",
+                &self.client_certificate_file,
+                tls,
+            ),
+            ("client_key_file", &self.client_key_file, tls),
+        ] {
+            if file.is_some() && method != needed {
+                let needed = needed.name();
+                problems.add(format_args!(
+                    "{name}: needs client_auth_method = \"{needed}\""
+                ));
+            }
+        }
+        match (method.uses_secret(), &self.client_secret) {
+            (true, Some(secret)) if problems.production => check_secret(secret, problems),
+            (false, Some(_)) => {
+                let method = method.name();
+                problems.add(format_args!("client_secret: {method} uses no secret"));
+            }
+            _ => {}
+        }
+        let read = self.authentication(problems.section, "", ClientAuthPreset::default());
+        problems.found.extend(read.err().into_iter().flatten());
+    }
+
+    /// The authentication at the server with this issuer; reads the files that it needs.
+    ///
+    /// # Errors
+    ///
+    /// The problems, each with its key and without a value.
+    pub(super) fn authentication(
+        &self,
+        section: &str,
+        issuer: &str,
+        preset: ClientAuthPreset,
+    ) -> Result<ClientAuthentication, Vec<String>> {
+        let id = self.client_id.clone();
+        let problem = |name: &str, problem: &str| vec![format!("{section}.{name}: {problem}")];
+        let needed = |name: &'static str, file: &Option<PathBuf>| {
+            let method = self.client_auth_method.name();
+            let missing = || problem(name, &format!("{method} needs it"));
+            Ok::<_, Vec<_>>((name, file.clone().ok_or_else(missing)?))
+        };
+        Ok(match self.client_auth_method {
+            ClientAuthMethod::ClientSecretBasic => {
+                let secret = self.secret(section).map_err(|problem| vec![problem])?;
+                ClientAuthentication::client_secret_basic(id, secret, preset.has_plain_basic)
+            }
+            ClientAuthMethod::ClientSecretPost => {
+                let secret = self.secret(section).map_err(|problem| vec![problem])?;
+                ClientAuthentication::ClientSecretPost { id, secret }
+            }
+            ClientAuthMethod::PrivateKeyJwt => {
+                let (name, file) = needed("private_key_file", &self.private_key_file)?;
+                let key = AssertionKey::read(&file, self.private_key_id.clone());
+                ClientAuthentication::PrivateKeyJwt {
+                    id,
+                    audience: match self.audience(preset) {
+                        AssertionAudience::Endpoint => None,
+                        AssertionAudience::Issuer => Some(issuer.to_owned()),
+                    },
+                    key: key.map_err(|reason| problem(name, &reason))?,
+                }
+            }
+            ClientAuthMethod::ClientAssertion => {
+                let (name, file) = needed("client_assertion_file", &self.client_assertion_file)?;
+                let assertion = IssuedAssertion::read(&file);
+                let assertion = assertion.map_err(|reason| problem(name, &reason))?;
+                ClientAuthentication::ClientAssertion { id, assertion }
+            }
+            ClientAuthMethod::TlsClientAuth => {
+                let (certificates, chain) =
+                    needed("client_certificate_file", &self.client_certificate_file)?;
+                let (of_key, key) = needed("client_key_file", &self.client_key_file)?;
+                let identity = pem::certified_key(section, (certificates, &chain), (of_key, &key));
+                let identity = identity.map_err(|found| {
+                    let lines = found.into_iter();
+                    let lines = lines.map(|(key, problem)| format!("{key}: {problem}"));
+                    lines.collect::<Vec<_>>()
+                })?;
+                ClientAuthentication::TlsClientAuth { id, identity }
+            }
+        })
+    }
+
+    /// The client secret.
+    ///
+    /// # Errors
+    ///
+    /// The problem of the secret, without its value.
+    pub fn secret(&self, section: &str) -> Result<SecretString, String> {
+        match &self.client_secret {
+            None => Err(format!(
+                "{section}: client_secret or client_secret_file is needed"
+            )),
+            Some(secret) if secret.expose_secret().is_empty() => {
+                Err(format!("{section}.client_secret: must not be empty"))
+            }
+            Some(secret) => Ok(secret.clone()),
+        }
+    }
+
+    /// The audience of assertions.
+    pub(crate) fn audience(&self, preset: ClientAuthPreset) -> AssertionAudience {
+        self.assertion_audience.unwrap_or(preset.assertion_audience)
+    }
+}
+
+/// Checks the client secret for production.
+fn check_secret(secret: &SecretString, problems: &mut SectionProblems) {
+    let secret = secret.expose_secret();
+    if !secret.is_empty() && secret.len() < SECRET_MIN {
+        problems.add(format_args!(
+            "client_secret: shorter than {SECRET_MIN} bytes"
+        ));
+    }
+    let lower = secret.to_lowercase();
+    if WELL_KNOWN_SECRETS.contains(&lower.as_str()) || lower.ends_with(DEVELOPMENT_SECRET) {
+        problems.add("client_secret: a well-known one");
+    }
+}
+
+#[cfg(test)]
+mod tests;
