@@ -352,6 +352,19 @@ async fn every_method_works_and_a_changed_file_is_used_without_a_restart() {
     .await;
 }
 
+fn check_accepts_every_method(scene: &Scene) {
+    for (client, method) in [
+        (BY_KEY, "private_key_jwt"),
+        (BY_ASSERTION, "client_assertion"),
+        (BY_TLS, "tls_client_auth"),
+    ] {
+        for settings in scene.settings(client, method) {
+            let (code, output) = check(&[], &borrowed(&settings), None);
+            assert_eq!(code, Some(0), "{method}: {output}");
+        }
+    }
+}
+
 /// With several threads, because `check` blocks one, and Keycloak fetches the keys of Kubernetes meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real Keycloak: tests/run starts one"]
@@ -371,16 +384,7 @@ async fn check_names_each_misconfiguration_of_the_client_authentication() {
             assert!(output.contains("does not accept this gateway"), "{output}");
         }
     };
-    for (client, method) in [
-        (BY_KEY, "private_key_jwt"),
-        (BY_ASSERTION, "client_assertion"),
-        (BY_TLS, "tls_client_auth"),
-    ] {
-        for settings in scene.settings(client, method) {
-            let (code, output) = check(&[], &borrowed(&settings), None);
-            assert_eq!(code, Some(0), "{method}: {output}");
-        }
-    }
+    check_accepts_every_method(&scene);
     let expired = "the assertion in client_assertion_file has expired";
 
     let (method, of_oauth2) = ("private_key_jwt", "check client_id, private_key_file");
