@@ -1,8 +1,12 @@
 //! Responses to too many attempts, with the default settings.
 
+use std::sync::Arc;
+
 use secrecy::SecretString;
 use serde_json::json;
 use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
+use test_support::gateway::{TestGateway, manual_clock};
+use test_support::scripted_iam::ScriptedIam;
 use test_support::suite::IamFixture;
 
 use super::{ALICE, RIGHT, Scenario, is_stopped};
@@ -91,4 +95,25 @@ async fn refused_one_time_password_counts_like_a_refused_password() {
         let metric = gateway.metric("logins_throttled_total", &label);
         assert_eq!(metric.await, refused, "{limit}");
     }
+}
+
+#[tokio::test]
+async fn one_time_password_at_an_iam_without_them_does_not_count_and_reaches_no_iam() {
+    let iam = Arc::new(ScriptedIam {
+        takes_otp: false,
+        ..ScriptedIam::default()
+    });
+    let limits = [("login_limits.account_failures", "1")];
+    let gateway = TestGateway::with_adapter(iam.clone(), manual_clock(), &limits);
+    let (right, otp) = (SecretString::from(RIGHT), SecretString::from("755224"));
+    for _ in 0..2 {
+        let answer = gateway.log_in_with_otp(ALICE, &right, &otp).await;
+        answer.is_error(400, "invalid_request");
+        assert_eq!(
+            answer.json()["error_description"],
+            "The member `otp` is not supported by the IAM of this domain."
+        );
+    }
+    assert!(iam.logins().is_empty());
+    assert_eq!(gateway.log_in(ALICE, &right).await.status, 200);
 }
