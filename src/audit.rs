@@ -19,7 +19,7 @@ use crate::telemetry::metrics::Metrics;
 use auth_gateway_core::event::{Event, Subscriber};
 use auth_gateway_core::identifiers::IdentifierKey;
 
-pub use output::check;
+pub(crate) use output::check;
 
 use line::{Identifiers, Line};
 use output::{Destination, Output, Progress};
@@ -49,8 +49,7 @@ struct Enabled {
 
 impl AuditLog {
     /// The log of the settings. It takes no line before [`Self::open`].
-    #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         settings: &AuditSettings,
         key: Arc<IdentifierKey>,
         clock: Arc<dyn Clock>,
@@ -78,11 +77,8 @@ impl AuditLog {
     }
 
     /// Opens the file, and starts the thread that writes. `None` if the log is off.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be opened, or no thread can be started. The message names the file.
-    pub fn open(&self) -> anyhow::Result<Option<Flusher>> {
+    /// The error names the file.
+    pub(crate) fn open(&self) -> anyhow::Result<Option<Flusher>> {
         let Some(log) = &self.0 else {
             return Ok(None);
         };
@@ -99,7 +95,7 @@ impl AuditLog {
     }
 
     /// Writes one line for each client with the refusals since the last call that have no line of their own.
-    pub fn write_sums(&self) {
+    pub(crate) fn write_sums(&self) {
         if let Some(log) = &self.0 {
             for sum in log.refusals.take() {
                 log.push(&sum);
@@ -108,7 +104,7 @@ impl AuditLog {
     }
 
     /// Writes the sums again and again. Does not return.
-    pub async fn keep_writing_sums(&self) {
+    pub(crate) async fn keep_writing_sums(&self) {
         loop {
             sleep(refusals::INTERVAL).await;
             self.write_sums();
@@ -116,11 +112,8 @@ impl AuditLog {
     }
 
     /// Admits an operation that must not take effect without its line, if `audit.fail_closed` is set.
-    ///
-    /// # Errors
-    ///
-    /// [`Unwritable`] if the last line could not be written.
-    pub fn admit(&self) -> Result<AuditGate<'_>, Unwritable> {
+    /// Not if the last line could not be written.
+    pub(crate) fn admit(&self) -> Result<AuditGate<'_>, Unwritable> {
         match &self.0 {
             Some(log) if log.fail_closed && log.progress.is_failing() => Err(Unwritable),
             _ => Ok(self.gate()),
@@ -135,17 +128,13 @@ impl AuditLog {
 
 /// Waits for the lines of an operation, with `audit.fail_closed`.
 #[derive(Debug)]
-pub struct AuditGate<'a>(Option<(&'a Enabled, u64)>);
+pub(crate) struct AuditGate<'a>(Option<(&'a Enabled, u64)>);
 
 impl AuditGate<'_> {
     /// Waits until all lines of events until now are on the disk, or were accepted by the reader of
-    /// standard output.
-    ///
-    /// # Errors
-    ///
-    /// [`Unwritable`] if that takes too long, or if a line was lost since the operation was admitted. The
-    /// lines may be written later.
-    pub async fn written(self) -> Result<(), Unwritable> {
+    /// standard output. Fails if that takes too long, or if a line was lost since the operation was
+    /// admitted. The lines may be written later.
+    pub(crate) async fn written(self) -> Result<(), Unwritable> {
         let Some((log, lost_before)) = self.0 else {
             return Ok(());
         };

@@ -7,6 +7,7 @@ mod replication;
 mod stale;
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use auth_gateway_core::results::Source;
 
 pub use certificate::Validity;
 pub use lifecycle::Lifecycle;
-pub use reason::{Reason, ReasonCode};
+pub(crate) use reason::{Reason, ReasonCode};
 use replication::Replication;
 use stale::Stale;
 
@@ -58,11 +59,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds a reason for which the replica still gets traffic.
-    pub fn degrade(&mut self, reason: Reason) {
-        if self.readiness == Readiness::Ready {
-            self.readiness = Readiness::Degraded;
-        }
+    pub(crate) fn add(&mut self, reason: Reason) {
+        self.readiness = self.readiness.max(reason.readiness);
         self.reasons.push(reason);
     }
 }
@@ -137,19 +135,25 @@ struct IamHealth {
 pub struct Health {
     clock: Arc<dyn Clock>,
     iams: Vec<IamHealth>,
-    replication: Mutex<Replication>,
-    /// Why the files that the settings name cannot be used as they are now.
-    files: Mutex<Option<Reason>>,
-    /// That of the certificate in use; `None`: there is none.
-    certificate: Mutex<Option<Validity>>,
+    replica: Mutex<ReplicaHealth>,
     lifecycle: Lifecycle,
+}
+
+/// What does not depend on the IAMs.
+#[derive(Debug, Default)]
+struct ReplicaHealth {
+    replication: Replication,
+    /// Why the files that the settings name cannot be used as they are now.
+    files: Option<Reason>,
+    /// That of the certificate in use; `None`: there is none.
+    certificate: Option<Validity>,
     /// The readiness that was logged last, and its reasons.
-    logged: Mutex<Option<(Readiness, Vec<ReasonCode>)>>,
+    logged: Option<(Readiness, Vec<ReasonCode>)>,
 }
 
 impl Health {
     /// The state of a replica that starts, with IAMs of these names.
-    pub fn new(clock: Arc<dyn Clock>, iams: &[&str], lifecycle: Lifecycle) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>, iams: &[&str], lifecycle: Lifecycle) -> Self {
         let iams = iams.iter().map(|name| IamHealth {
             name: (*name).into(),
             state: Mutex::default(),
@@ -157,39 +161,30 @@ impl Health {
         Self {
             clock,
             iams: iams.collect(),
-            replication: Mutex::default(),
-            files: Mutex::default(),
-            certificate: Mutex::default(),
+            replica: Mutex::default(),
             lifecycle,
-            logged: Mutex::default(),
         }
     }
 
     /// Sets the reason why the files that the settings name cannot be used as they are now; `None`:
     /// they are in use.
-    pub fn files(&self, reason: Option<Reason>) {
-        *self.files.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+    pub(crate) fn files(&self, reason: Option<Reason>) {
+        self.replica().files = reason;
     }
 
     /// The reason of [`Health::files`].
-    #[must_use]
-    pub fn files_reason(&self) -> Option<Reason> {
-        let files = self.files.lock();
-        files.unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn files_reason(&self) -> Option<Reason> {
+        self.replica().files.clone()
     }
 
     /// Sets when the certificate in use is valid; `None`: there is none.
-    pub fn certificate(&self, validity: Option<Validity>) {
-        let certificate = self.certificate.lock();
-        *certificate.unwrap_or_else(PoisonError::into_inner) = validity;
+    pub(crate) fn certificate(&self, validity: Option<Validity>) {
+        self.replica().certificate = validity;
     }
 
     /// The reason why clients refuse the certificate in use now.
-    #[must_use]
-    pub fn certificate_reason(&self, now: Moment) -> Option<Reason> {
-        let certificate = self.certificate.lock();
-        let validity = *certificate.unwrap_or_else(PoisonError::into_inner);
-        let problem = validity?.problem(now)?;
+    pub(crate) fn certificate_reason(&self, now: Moment) -> Option<Reason> {
+        let problem = self.replica().certificate?.problem(now)?;
         let message = format!("clients refuse the connection: {problem}");
         Some(Reason::new(ReasonCode::CertificateInvalid, message))
     }
@@ -197,40 +192,29 @@ impl Health {
     /// The current state of this replica.
     #[must_use]
     pub fn report(&self, now: Moment) -> Report {
-        let (mut readiness, mut reasons) = self.readiness_of_iams(now);
-        let (allowed, of_replication) = self.replication().readiness();
-        readiness = readiness.max(allowed);
-        reasons.extend(of_replication);
-        if self.lifecycle.is_shutting_down() {
-            readiness = Readiness::NotReady;
+        let mut report = self.report_of_iams(now);
+        let of_replication = self.replica().replication.reasons();
+        let stopping = self.lifecycle.is_shutting_down().then(|| {
             let message = "this replica is about to stop";
-            reasons.push(Reason::new(ReasonCode::Stopping, message));
-        }
-        let mut report = Report {
-            readiness,
-            reasons,
-            iams: self.iams.iter().map(|iam| iam.last_result(now)).collect(),
-        };
-        let reasons = self.files_reason().into_iter();
-        for reason in reasons.chain(self.certificate_reason(now)) {
-            report.degrade(reason);
-        }
+            Reason::new(ReasonCode::Stopping, message)
+        });
+        of_replication
+            .chain(stopping)
+            .chain(self.files_reason())
+            .chain(self.certificate_reason(now))
+            .for_each(|reason| report.add(reason));
         report
     }
 
     /// Logs a report that differs from the last one by its state or its reasons. Not ready is expected
     /// while a replica starts or stops.
-    pub fn log_change(&self, report: &Report) {
+    pub(crate) fn log_change(&self, report: &Report) {
         let codes: Vec<_> = report.reasons.iter().map(|reason| reason.code).collect();
         let is_expected = codes.iter().any(|code| code.is_of_start_or_stop());
         let names: Vec<_> = codes.iter().map(Name::name).collect();
         let current = Some((report.readiness, codes));
-        {
-            let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-            if *logged == current {
-                return;
-            }
-            *logged = current;
+        if mem::replace(&mut self.replica().logged, current.clone()) == current {
+            return;
         }
         let readiness = report.readiness.name();
         let reasons = (!names.is_empty()).then(|| names.join(", "));
@@ -243,27 +227,31 @@ impl Health {
     }
 
     /// Not ready only if no IAM is: users of one IAM must not lose the replica because of another.
-    fn readiness_of_iams(&self, now: Moment) -> (Readiness, Vec<Reason>) {
-        let states: Vec<_> = self.iams.iter().map(|iam| iam.readiness(now)).collect();
-        let worst = states.iter().map(|(readiness, _)| *readiness).max();
-        let best = states.iter().map(|(readiness, _)| *readiness).min();
-        let readiness = match (best, worst) {
-            (Some(Readiness::Ready | Readiness::Degraded), Some(Readiness::NotReady)) => {
-                Readiness::Degraded
-            }
-            (_, worst) => worst.unwrap_or_default(),
-        };
-        let reasons = states.into_iter().flat_map(|(_, reasons)| reasons);
-        (readiness, reasons.collect())
+    fn report_of_iams(&self, now: Moment) -> Report {
+        let reasons: Vec<_> = self.iams.iter().map(|iam| iam.reasons(now)).collect();
+        let readiness = reasons.iter().map(|reasons| {
+            let readiness = reasons.iter().map(|reason| reason.readiness);
+            readiness.max().unwrap_or_default()
+        });
+        let (best, worst) = (readiness.clone().min(), readiness.max());
+        Report {
+            readiness: match (best, worst) {
+                (Some(Readiness::Ready | Readiness::Degraded), Some(Readiness::NotReady)) => {
+                    Readiness::Degraded
+                }
+                (_, worst) => worst.unwrap_or_default(),
+            },
+            reasons: reasons.into_iter().flatten().collect(),
+            iams: self.iams.iter().map(|iam| iam.last_result(now)).collect(),
+        }
     }
 
     fn iam(&self, name: &str) -> Option<&IamHealth> {
         self.iams.iter().find(|iam| *iam.name == *name)
     }
 
-    fn replication(&self) -> MutexGuard<'_, Replication> {
-        let replication = self.replication.lock();
-        replication.unwrap_or_else(PoisonError::into_inner)
+    fn replica(&self) -> MutexGuard<'_, ReplicaHealth> {
+        self.replica.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -307,7 +295,7 @@ impl Subscriber for Health {
                 }
             }
             Event::Clock { iam: None, .. } | Event::Replication { .. } => {
-                self.replication().on_event(event);
+                self.replica().replication.on_event(event);
             }
             _ => {}
         }
@@ -315,13 +303,6 @@ impl Subscriber for Health {
 }
 
 impl IamHealth {
-    fn reason(&self, code: ReasonCode, message: impl Into<String>) -> Reason {
-        Reason {
-            iam: Some(self.name.to_string()),
-            ..Reason::new(code, message)
-        }
-    }
-
     fn last_result(&self, now: Moment) -> LastResult {
         let state = self.state();
         LastResult {
@@ -334,52 +315,32 @@ impl IamHealth {
         }
     }
 
-    /// The readiness of a replica with this IAM alone.
-    fn readiness(&self, now: Moment) -> (Readiness, Vec<Reason>) {
+    fn reasons(&self, now: Moment) -> Vec<Reason> {
         let state = self.state();
         let mut reasons = Vec::new();
-        let mut readiness = Readiness::Ready;
         if let Some(fault) = state.iam.fault()
             && let Some(code) = ReasonCode::of_fault(fault)
         {
-            readiness = match fault {
-                // A replica without a successful call has no cached data, and a rollout of wrong
-                // settings should stop at the first replica. But if the probe does not detect the
-                // fault, only traffic shows that the settings are right again.
-                IamError::Misconfigured { what, .. }
-                    if !state.iam.ever_ok && what.fails_probes() =>
-                {
-                    Readiness::NotReady
-                }
-                IamError::Misconfigured { .. }
-                | IamError::Refused(_)
-                | IamError::Unreachable(_)
-                | IamError::TimedOut(_)
-                | IamError::Failed(_)
-                | IamError::Throttled { .. }
-                | IamError::Unreadable(_)
-                | IamError::UnreadableSession(_)
-                | IamError::Saturated
-                | IamError::CircuitOpen
-                | IamError::PermissionSource(_)
-                | IamError::PossibleRefusal(_) => Readiness::Degraded,
-            };
-            reasons.push(self.reason(code, format!("{fault:#}")));
+            let mut reason = Reason::new(code, format!("{fault:#}"));
+            // A replica without a successful call has no cached data, and a rollout of wrong settings
+            // should stop at the first replica. But if the probe does not detect the fault, only
+            // traffic shows that the settings are right again.
+            if let IamError::Misconfigured { what, .. } = fault
+                && !state.iam.ever_ok
+                && what.fails_probes()
+            {
+                reason.readiness = Readiness::NotReady;
+            }
+            reasons.push(reason);
         }
         // The first probe ends within `upstream.probe_deadline`, with or without a response.
         if state.iam.last.is_none() {
-            readiness = Readiness::NotReady;
             let message = "the first probe of the IAM has not ended yet";
-            reasons.push(self.reason(ReasonCode::IamNotProbed, message));
+            reasons.push(Reason::new(ReasonCode::IamNotProbed, message));
         }
-        let mut also = |code, message: String| {
-            if readiness == Readiness::Ready {
-                readiness = Readiness::Degraded;
-            }
-            reasons.push(self.reason(code, message));
-        };
         if let Some(fault) = state.permission_source.fault() {
-            also(ReasonCode::PermissionSource, format!("{fault:#}"));
+            let message = format!("{fault:#}");
+            reasons.push(Reason::new(ReasonCode::PermissionSource, message));
         }
         let open = state.circuits.iter();
         let open = open.filter(|(_, circuit)| **circuit == Circuit::Open);
@@ -392,18 +353,17 @@ impl IamHealth {
                 let message = format!(
                     "the {callee} is not called, because too many calls have failed: {open}"
                 );
-                also(ReasonCode::CircuitOpen, message);
+                reasons.push(Reason::new(ReasonCode::CircuitOpen, message));
             }
         }
         if state.stale.is_active(now) {
             let message = "access tokens are issued with stale data, as stale_if_error allows";
-            also(ReasonCode::ServingStale, message.to_owned());
+            reasons.push(Reason::new(ReasonCode::ServingStale, message));
         }
         let peer = format!("the IAM {}", self.name);
-        if let Some(wrong) = Reason::of_clock(&peer, state.clock_offset) {
-            also(wrong.code, wrong.message);
-        }
-        (readiness, reasons)
+        reasons.extend(Reason::of_clock(&peer, state.clock_offset));
+        let reasons = reasons.into_iter();
+        reasons.map(|reason| reason.of_iam(&self.name)).collect()
     }
 
     fn state(&self) -> MutexGuard<'_, HealthState> {

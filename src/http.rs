@@ -1,6 +1,6 @@
 //! The HTTP API: routes, request and response bodies, middleware, problem responses.
 
-pub mod api_error;
+mod api_error;
 mod app_state;
 mod auth;
 mod backchannel_logout;
@@ -18,13 +18,15 @@ use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
 use actix_web::guard::fn_guard;
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, Data, ServiceConfig};
-use actix_web::{App, Error, Resource};
+use actix_web::{App, Error, FromRequest, Handler, Resource, Responder};
 
 use crate::telemetry::metrics::Route;
 
 use api_error::ApiError;
 pub use app_state::AppState;
-pub use middleware::{RequestLog, X_REQUEST_ID, handle_request, header_value, request_id};
+pub(crate) use middleware::RequestLog;
+use middleware::handle_request;
+pub use middleware::{X_REQUEST_ID, header_value, request_id};
 
 /// An application with the middleware around every request, and no routes yet.
 pub fn app(
@@ -50,33 +52,25 @@ pub fn public(routes: &mut ServiceConfig) {
 /// The API and the documents that describe it.
 pub fn api(routes: &mut ServiceConfig) {
     routes
-        .service(post("/api/v1/auth/login").route(web::post().to(auth::log_in)))
-        .service(post("/api/v1/auth/token").route(web::post().to(auth::exchange)))
-        .service(post("/api/v1/auth/logout").route(web::post().to(auth::log_out)))
-        .service(
-            post("/api/v1/auth/backchannel-logout")
-                .route(web::post().to(backchannel_logout::receive)),
-        )
+        .service(post("/api/v1/auth/login", auth::log_in))
+        .service(post("/api/v1/auth/token", auth::exchange))
+        .service(post("/api/v1/auth/logout", auth::log_out))
+        .service(post(
+            "/api/v1/auth/backchannel-logout",
+            backchannel_logout::receive,
+        ))
         .service(get("/.well-known/jwks.json", well_known::keys))
-        .service(get(
-            "/.well-known/oauth-authorization-server",
-            well_known::metadata,
-        ))
-        // RFC 8414 section 5: for clients that know only the path of OpenID Connect Discovery.
-        .service(get(
-            "/.well-known/openid-configuration",
-            well_known::metadata,
-        ))
-        // RFC 8414 section 3.1: the path of the issuer follows the well-known path.
-        .service(get(
-            "/.well-known/openid-configuration/{path:.*}",
-            well_known::metadata,
-        ))
-        .service(get(
-            "/.well-known/oauth-authorization-server/{path:.*}",
-            well_known::metadata,
-        ))
         .service(get("/openapi.yaml", well_known::openapi));
+    // RFC 8414 section 5: the second is for clients that know only the path of OpenID Connect Discovery.
+    // Section 3.1: the path of the issuer follows the well-known path.
+    for path in [
+        "/.well-known/oauth-authorization-server",
+        "/.well-known/openid-configuration",
+        "/.well-known/openid-configuration/{path:.*}",
+        "/.well-known/oauth-authorization-server/{path:.*}",
+    ] {
+        routes.service(get(path, well_known::metadata));
+    }
 }
 
 /// The routes of the management listener.
@@ -93,44 +87,46 @@ pub fn operations(routes: &mut ServiceConfig) {
         .service(get("/health/live", health::live))
         .service(get("/health/ready", health::ready))
         .service(get("/metrics", health::metrics))
-        .service(
-            post("/admin/v1/login-limits/reset")
-                .route(web::post().to(operator::reset_login_limits)),
-        )
-        .service(
-            post("/admin/v1/sessions/revoke").route(web::post().to(operator::revoke_sessions)),
-        );
+        .service(post(
+            "/admin/v1/login-limits/reset",
+            operator::reset_login_limits,
+        ))
+        .service(post("/admin/v1/sessions/revoke", operator::revoke_sessions));
 }
 
-/// A path, or a pattern with a literal beginning. Only the path itself: actix-web decodes
-/// percent-encoded characters before it matches, and metrics, log and the rules of proxies, which do
-/// not, would have another name for the request.
-fn resource(path: &str) -> Resource {
+/// A path, or a pattern with a literal beginning, with these methods. Only the path itself: actix-web
+/// decodes percent-encoded characters before it matches, and metrics, log and the rules of proxies, which
+/// do not, would have another name for the request.
+fn resource(path: &str, methods: &'static str) -> Resource {
     let literal = path.split('{').next().unwrap_or(path).to_owned();
-    web::resource(path).guard(fn_guard(move |request| {
-        request.head().uri.path().starts_with(&literal)
-    }))
+    web::resource(path)
+        .guard(fn_guard(move |request| {
+            request.head().uri.path().starts_with(&literal)
+        }))
+        .default_service(web::to(move || async move {
+            Err::<&str, _>(ApiError::MethodNotAllowed(methods))
+        }))
 }
 
-fn post(path: &str) -> Resource {
-    resource(path).default_service(web::to(async || {
-        Err::<&str, _>(ApiError::MethodNotAllowed("POST"))
-    }))
+fn post<F, Args>(path: &str, handler: F) -> Resource
+where
+    F: Handler<Args>,
+    Args: FromRequest + 'static,
+    F::Output: Responder + 'static,
+{
+    resource(path, "POST").route(web::post().to(handler))
 }
 
 /// A path with GET and HEAD.
 pub fn get<F, Args>(path: &str, handler: F) -> Resource
 where
-    F: actix_web::Handler<Args> + Clone,
-    Args: actix_web::FromRequest + 'static,
-    F::Output: actix_web::Responder + 'static,
+    F: Handler<Args>,
+    Args: FromRequest + 'static,
+    F::Output: Responder + 'static,
 {
-    resource(path)
+    resource(path, "GET, HEAD")
         .route(web::get().to(handler.clone()))
         .route(web::head().to(handler))
-        .default_service(web::to(async || {
-            Err::<&str, _>(ApiError::MethodNotAllowed("GET, HEAD"))
-        }))
 }
 
 /// The handler of paths that do not exist.

@@ -4,12 +4,12 @@
 //! * [`http`]: routes, request and response bodies, middleware and error responses.
 //! * [`replication`]: sends and receives revocations through Redis.
 //! * [`health`] and [`telemetry`]: readiness, metrics and logs.
-//! * [`audit`]: the audit log.
+//! * `audit`: the audit log.
 //! * [`config`]: the settings.
 //! * [`startup`]: connects all of these.
 //! * [`cli`]: the commands.
 
-pub mod audit;
+mod audit;
 pub mod cli;
 pub mod config;
 pub mod health;

@@ -7,18 +7,13 @@ mod replication;
 mod tls;
 mod traces;
 
-use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_http::{Request, Response};
-use actix_service::{IntoServiceFactory, ServiceFactory};
-use actix_web::Error;
-use actix_web::body::MessageBody;
-use actix_web::dev::{AppConfig, Server};
+use actix_web::dev::Server;
 use actix_web::rt::spawn;
 use actix_web::web::Data;
 use anyhow::Context as _;
@@ -40,7 +35,7 @@ use auth_gateway_core::shared_tables::SharedTables;
 use auth_gateway_core::upstream_logouts::UpstreamLogouts;
 use auth_gateway_core::{Gateway, GatewayParts, Policy};
 use auth_gateway_replication::ReplicationStream;
-use auth_gateway_server::{ConnectionEvents, Listener};
+use auth_gateway_server::Listener;
 
 pub use auth_gateway_server::{PassedSocketError, PassedSockets};
 pub use dependencies::ServiceDependencies;
@@ -221,8 +216,9 @@ impl Application {
         let data = app_state.clone();
         let management_app = move || http::app(data.clone()).configure(http::management);
         let [public, management] = listeners(settings, &parts)?;
-        let public = bind(public, &app_state, public_app)?;
-        let management = bind(management, &app_state, management_app)?;
+        let events = app_state.clone().into_inner();
+        let public = public.bind(Arc::<AppState>::clone(&events), public_app)?;
+        let management = management.bind(events, management_app)?;
         let iams = settings.iams.iter().zip(connected.gateway.iams().iter());
         let probing = iams.map(|(section, iam)| {
             let (adapter, interval) = (Arc::clone(iam.adapter()), section.upstream.probe_interval);
@@ -364,29 +360,28 @@ fn use_certificate(certificate: Option<&ServerCertificate>, metrics: &Metrics, h
     health.certificate(validity);
 }
 
-/// The listeners of the settings, not yet bound: the public one and the management listener, each after
-/// the setting with its address.
+/// The listeners of the settings, not yet bound: the public one and the management listener.
 ///
 /// # Errors
 ///
-/// The certificate or a passed socket cannot be used.
+/// A passed socket cannot be used.
 pub fn listeners(
     settings: &Settings,
     parts: &ServiceDependencies,
-) -> anyhow::Result<[(&'static str, Listener); 2]> {
+) -> anyhow::Result<[Listener; 2]> {
     let (timeouts, tls) = (parts.timeouts, parts.tls.clone());
     let public = Listener {
+        setting: "http.listen",
         address: settings.http.listen,
         socket: parts.sockets.get(PUBLIC_SOCKET)?,
-        tls: tls
-            .map(|certificate| auth_gateway_server::server_config(certificate))
-            .transpose()?,
+        tls: tls.map(|certificate| certificate as _),
         workers: settings.http.workers,
         max_connections: max_connections(settings.http.max_connections),
         timeouts,
         shutdown_timeout: settings.http.shutdown_deadline,
     };
     let management = Listener {
+        setting: "management.listen",
         address: settings.management.listen,
         socket: parts.sockets.get(MANAGEMENT_SOCKET)?,
         tls: None,
@@ -395,46 +390,18 @@ pub fn listeners(
         timeouts,
         shutdown_timeout: MANAGEMENT_SHUTDOWN_TIMEOUT,
     };
-    Ok([("http.listen", public), ("management.listen", management)])
-}
-
-/// Binds one of the [`listeners`] to an application, as [`Listener::bind`] does.
-///
-/// # Errors
-///
-/// The port cannot be bound.
-pub fn bind<F, I, S, B>(
-    (setting, listener): (&str, Listener),
-    app_state: &Data<AppState>,
-    app: F,
-) -> anyhow::Result<BoundServer>
-where
-    F: Fn() -> I + Send + Clone + 'static,
-    I: IntoServiceFactory<S, Request>,
-    S: ServiceFactory<Request, Config = AppConfig> + 'static,
-    S::Error: Into<Error> + 'static,
-    S::InitError: fmt::Debug,
-    S::Response: Into<Response<B>> + 'static,
-    S::Service: 'static,
-    <S::Service as actix_service::Service<Request>>::Future: 'static,
-    B: MessageBody + 'static,
-{
-    let events: Arc<dyn ConnectionEvents> = app_state.clone().into_inner();
-    let address = listener.address;
-    listener
-        .bind(events, app)
-        .with_context(|| format!("cannot listen on {address} ({setting})"))
+    Ok([public, management])
 }
 
 /// The connections that clients can have. Fewer than configured if the limit of open files is small.
 fn max_connections(wanted: usize) -> usize {
     let files = auth_gateway_server::raise_open_file_limit();
-    let max_connections = files.connections(wanted);
+    let max_connections = auth_gateway_server::connections_within(files, wanted);
     if max_connections < wanted {
         tracing::info!(
             wanted,
             max_connections,
-            files = files.0,
+            files,
             "http.max_connections lowered: open-file limit is too small"
         );
     }

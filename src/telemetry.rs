@@ -1,8 +1,8 @@
 //! The log, the metrics and the traces.
 
-pub mod json_lines;
+pub(crate) mod json_lines;
 pub mod metrics;
-pub mod traces;
+pub(crate) mod traces;
 
 use std::io::{IsTerminal as _, Write};
 use std::panic::{self, PanicHookInfo};
@@ -19,7 +19,7 @@ use json_lines::{Flusher, LineWriter};
 
 /// A subscriber that writes one line for each event to `writer`, in the format and with the filter
 /// of the settings.
-pub fn subscriber<W>(settings: &LogSettings, terminal: bool, writer: W) -> impl Subscriber
+pub(crate) fn subscriber<W>(settings: &LogSettings, terminal: bool, writer: W) -> impl Subscriber
 where
     W: for<'a> fmt::MakeWriter<'a> + Send + Sync + 'static,
 {

@@ -97,9 +97,10 @@ fn serve(
         }
     };
     let [public_listener, management_listener] = startup::listeners(settings, &parts)?;
+    let events = app_state.clone().into_inner();
     let bound = [
-        startup::bind(public_listener, &app_state, public)?,
-        startup::bind(management_listener, &app_state, management)?,
+        public_listener.bind(Arc::<AppState>::clone(&events), public)?,
+        management_listener.bind(events, management)?,
     ];
     let probing = probe(Arc::clone(&namespaces), settings.upstream.probe_interval);
     let finishing = finish_logouts(namespaces);

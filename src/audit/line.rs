@@ -15,12 +15,11 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::telemetry::json_lines::write_escaped;
-use auth_gateway_core::error::{GatewayError, InvalidSession, NotReady};
+use auth_gateway_core::error::{GatewayError, NotReady};
 use auth_gateway_core::event::{Event, LoginEnd};
 use auth_gateway_core::identifiers::{Identifier, IdentifierKey};
 use auth_gateway_core::request::RequestContext;
-use auth_gateway_core::results::LoggedOut;
-use auth_gateway_core::results::UpstreamLogoutOutcome;
+use auth_gateway_core::results::{LoggedOut, UpstreamLogoutOutcome};
 use auth_gateway_core::revoked_sessions::{NotRevocable, RevokedSessions};
 use auth_gateway_core::session_id::SessionId;
 
@@ -111,19 +110,15 @@ impl Line {
                 account,
                 iam,
                 end,
-            } => {
-                let iam = iam.map(|iam| &**iam);
-                Self::of_login(request, account, iam, end, ids)
-            }
+            } => Self::of_login(request, account, iam, end, ids),
             Event::SlowRate {
                 email,
                 is_known_network,
-            } => Self::new("slow_rate")
-                .with_account(Some((email, ids.key.account(email))), ids)
-                .with(
-                    "network",
-                    if is_known_network { "known" } else { "unknown" },
-                ),
+            } => {
+                let network = if is_known_network { "known" } else { "unknown" };
+                let line = Self::new("slow_rate").with_account(email, ids.key.account(email), ids);
+                line.with("network", network)
+            }
             Event::Logout {
                 request,
                 session,
@@ -147,13 +142,12 @@ impl Line {
             } => {
                 let line = Self::decided("logout_token", Decision::of(result));
                 let line = line.requested(request, ids).sampled(LineSampling::First);
-                match result {
-                    Ok(by_iam) => line
-                        .with_some("iam", iam.map(|iam| &**iam))
-                        .with("ended", selected(&by_iam.ended))
-                        .with_some("subject", by_iam.sub.as_deref()),
-                    Err(_) => line,
-                }
+                let Ok(by_iam) = result else {
+                    return Some(line);
+                };
+                line.with_some("iam", iam.map(|iam| &**iam))
+                    .with("ended", selected(&by_iam.ended))
+                    .with_some("subject", by_iam.sub.as_deref())
             }
             Event::SessionRevocation {
                 request,
@@ -173,7 +167,7 @@ impl Line {
                 let done = is_done.then_some(Decision::SUCCESS);
                 Self::decided("login_limits_reset", done.unwrap_or(Decision::NOT_AUDITED))
                     .requested(request, ids)
-                    .with_account(Some((email, ids.key.account(email))), ids)
+                    .with_account(email, ids.key.account(email), ids)
                     .with_some("network", network.map(|address| ids.network(address)))
             }
             Event::OperatorRefused {
@@ -184,16 +178,18 @@ impl Line {
                 .requested(request, ids)
                 .with("path", path)
                 .sampled(LineSampling::First),
-            Event::Keys { result } => match result {
-                Ok((purpose, kids)) => Self::decided("keys", Decision::SUCCESS)
-                    .with("purpose", purpose)
-                    .with("kids", kids),
-                Err(detail) => Self::decided("keys", Decision::UNREADABLE).with("detail", detail),
-            },
-            Event::Files { result } => match result {
-                Ok(()) => Self::decided("files", Decision::SUCCESS),
-                Err(detail) => Self::decided("files", Decision::UNREADABLE).with("detail", detail),
-            },
+            Event::Keys {
+                result: Ok((purpose, kids)),
+            } => Self::decided("keys", Decision::SUCCESS)
+                .with("purpose", purpose)
+                .with("kids", kids),
+            Event::Files { result: Ok(()) } => Self::decided("files", Decision::SUCCESS),
+            Event::Keys {
+                result: Err(detail),
+            } => Self::unreadable("keys", detail),
+            Event::Files {
+                result: Err(detail),
+            } => Self::unreadable("files", detail),
             Event::Exchange { .. }
             | Event::UntrackedLogin
             | Event::IamCall { .. }
@@ -208,7 +204,7 @@ impl Line {
     fn of_login(
         request: &RequestContext,
         account: Option<(&str, Identifier)>,
-        iam: Option<&str>,
+        iam: Option<&Arc<str>>,
         end: LoginEnd<'_>,
         ids: &Identifiers,
     ) -> Self {
@@ -222,10 +218,13 @@ impl Line {
         };
         // Without an end it may not have been called.
         let iam = iam.filter(|_| !matches!(end, LoginEnd::Unknown));
-        let line = Self::decided("login", decision)
-            .requested(request, ids)
-            .with_account(account, ids)
-            .with_some("iam", iam)
+        let line = Self::decided("login", decision).requested(request, ids);
+        let line = match account {
+            Some((email, account)) => line.with_account(email, account, ids),
+            None => line,
+        };
+        let line = line
+            .with_some("iam", iam.map(|iam| &**iam))
             .with_some("subject", session.map(|session| &*session.sub))
             .with_some("session", session.map(|new| ids.session(new.session_id)));
         // Login limits bound the refusals of an IAM.
@@ -247,6 +246,11 @@ impl Line {
     /// Lines before this one were lost.
     pub(super) fn lines_lost(count: u64) -> Self {
         Self::new("lines_lost").with("count", count)
+    }
+
+    /// A file or a folder cannot be used.
+    fn unreadable(event: &'static str, detail: &str) -> Self {
+        Self::decided(event, Decision::UNREADABLE).with("detail", detail)
     }
 
     fn decided(event: &'static str, decision: Decision) -> Self {
@@ -272,12 +276,9 @@ impl Line {
         Self { client, ..line }
     }
 
-    fn with_account(self, account: Option<(&str, Identifier)>, ids: &Identifiers) -> Self {
-        let Some((email, id)) = account else {
-            return self;
-        };
+    fn with_account(self, email: &str, account: Identifier, ids: &Identifiers) -> Self {
         let clear = ids.with_email_addresses.then_some(email);
-        let line = self.with("account", id.to_string());
+        let line = self.with("account", account.to_string());
         line.with_some("email", clear)
     }
 
@@ -356,7 +357,6 @@ pub(super) struct Decision {
 }
 
 impl Decision {
-    /// It was done.
     const SUCCESS: Self = Self {
         outcome: "success",
         reason: None,
@@ -364,7 +364,6 @@ impl Decision {
     };
     /// The line of the operation could not be written, so it was refused or undone.
     pub(super) const NOT_AUDITED: Self = Self::failed("audit_log_unwritable");
-    /// A file or a folder cannot be used.
     pub(super) const UNREADABLE: Self = Self::failed("unreadable");
 
     /// It was decided against, for this reason.
@@ -385,7 +384,6 @@ impl Decision {
         }
     }
 
-    /// The outcome of an operation of the gateway.
     fn of<T>(result: Result<T, &GatewayError>) -> Self {
         result.err().map_or(Self::SUCCESS, Self::of_error)
     }
@@ -399,20 +397,10 @@ impl Decision {
         }
     }
 
-    /// The outcome of an operation that failed.
     pub(super) fn of_error(error: &GatewayError) -> Self {
         match error {
             GatewayError::Refused(refusal) => Self::refused(refusal.name()),
-            GatewayError::InvalidSession(why) => Self::refused(match why {
-                InvalidSession::Malformed => "malformed",
-                InvalidSession::UnknownKey => "unknown_key",
-                InvalidSession::Tampered => "tampered",
-                InvalidSession::Mismatch => "mismatch",
-                InvalidSession::Foreign => "foreign",
-                InvalidSession::Expired => "expired",
-                InvalidSession::Revoked => "revoked",
-                InvalidSession::Ended => "ended",
-            }),
+            GatewayError::InvalidSession(why) => Self::refused(why.name()),
             GatewayError::NothingGranted => Self::refused("nothing_granted"),
             GatewayError::InvalidLogoutToken(why) => Self::refused(why.name()),
             GatewayError::TooManyLogoutTokens { .. } => Self::refused("too_many_invalid"),
@@ -444,12 +432,8 @@ impl Decision {
         }
     }
 
-    /// The outcome of a revocation by an operator.
-    const fn of_revocation(result: Result<(), NotRevocable>) -> Self {
-        match result {
-            Ok(()) => Self::SUCCESS,
-            Err(NotRevocable::UnknownIam) => Self::refused("unknown_iam"),
-            Err(NotRevocable::UnknownPrefix) => Self::refused("unknown_prefix"),
-        }
+    fn of_revocation(result: Result<(), NotRevocable>) -> Self {
+        let refused = result.err().map(|why| Self::refused(why.name()));
+        refused.unwrap_or(Self::SUCCESS)
     }
 }

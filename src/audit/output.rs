@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use tokio::sync::watch;
 
 use super::line::Line;
-use crate::telemetry::json_lines::{Sink, Stopping};
+use crate::telemetry::json_lines::{LineQueue, Sink};
 use crate::telemetry::metrics::Metrics;
 
 /// The pause before the next attempt to write.
@@ -31,7 +31,6 @@ const OTHERS: u32 = 0o007;
 /// Where the lines go.
 #[derive(Debug, Clone)]
 pub(super) enum Destination {
-    /// Standard output.
     Stdout,
     /// The file with this name. If it is renamed, a new file is made.
     File(PathBuf),
@@ -88,18 +87,10 @@ fn lines_in(bytes: &[u8]) -> u64 {
     bytes.split(|byte| *byte == b'\n').skip(1).count() as u64
 }
 
-/// An open file, and its name in the file system.
-struct OpenFile {
-    file: File,
-    id: (u64, u64),
-    /// Not a device.
-    is_regular: bool,
-}
-
 /// The file or standard output.
 pub(super) struct Output {
     destination: Destination,
-    open: OpenFile,
+    file: File,
     /// Whether a line counts as written only when it is on the disk.
     durable: bool,
     clock: Arc<dyn Clock>,
@@ -109,23 +100,18 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// # Errors
-    ///
-    /// The file cannot be opened. The message names it.
+    /// The error names the file.
     pub(super) fn open(
         destination: Destination,
         durable: bool,
         clock: Arc<dyn Clock>,
         progress: Arc<Progress>,
     ) -> anyhow::Result<Self> {
-        let open = match &destination {
-            Destination::Stdout => {
-                let stdout = io::stdout().as_fd().try_clone_to_owned();
-                stdout.and_then(|stdout| OpenFile::new(stdout.into()))
-            }
+        let file = match &destination {
+            Destination::Stdout => io::stdout().as_fd().try_clone_to_owned().map(File::from),
             Destination::File(path) => open(path),
         };
-        let open = open.with_context(|| match &destination {
+        let file = file.with_context(|| match &destination {
             Destination::Stdout => "audit.destination: standard output cannot be used".to_owned(),
             Destination::File(path) => {
                 format!("audit.file: {} cannot be opened", path.display())
@@ -133,7 +119,7 @@ impl Output {
         })?;
         Ok(Self {
             destination,
-            open,
+            file,
             durable,
             clock,
             progress,
@@ -147,11 +133,11 @@ impl Output {
             return Ok(false);
         };
         match fs::symlink_metadata(path) {
-            Ok(metadata) if id(&metadata) == self.open.id => return Ok(false),
+            Ok(metadata) if id(&metadata) == id(&self.file.metadata()?) => return Ok(false),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(_) | Err(_) => {}
         }
-        self.open = open(path)?;
+        self.file = open(path)?;
         Ok(true)
     }
 
@@ -166,17 +152,18 @@ impl Output {
             *written = line.map_or(0, |end| end + 1);
         }
         while let Some(rest) = batch.get(*written..).filter(|rest| !rest.is_empty()) {
-            match self.open.file.write(rest) {
+            match self.file.write(rest) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => *written += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        if self.durable && self.open.is_regular {
+        // Not a device.
+        if self.durable && self.file.metadata()?.is_file() {
             // After an error it is not known what is on the disk, and a second call may succeed
             // without having written it.
-            self.open.file.sync_data().inspect_err(|_| *written = 0)?;
+            self.file.sync_data().inspect_err(|_| *written = 0)?;
         }
         Ok(())
     }
@@ -194,7 +181,7 @@ impl Output {
 }
 
 impl Sink for Output {
-    fn write(&mut self, batch: &[u8], stopping: &Stopping<'_>) {
+    fn write(&mut self, batch: &[u8], queue: &LineQueue) {
         // Lines are lost while the queue is full, so those of now came after this batch.
         let lost_until_now = self.progress.metrics.families.audit_lines_lost.get();
         let (mut written, mut is_last) = (0, false);
@@ -206,21 +193,10 @@ impl Sink for Output {
                 tracing::error!(lost, "lines of the audit log are lost");
                 return;
             }
-            is_last = stopping.wait(RETRY_INTERVAL);
+            is_last = queue.wait_for_stop(RETRY_INTERVAL);
         }
         self.progress.succeeded(batch);
         self.report_lost(lost_until_now);
-    }
-}
-
-impl OpenFile {
-    fn new(file: File) -> io::Result<Self> {
-        let metadata = file.metadata()?;
-        Ok(Self {
-            file,
-            id: id(&metadata),
-            is_regular: metadata.is_file(),
-        })
     }
 }
 
@@ -230,7 +206,7 @@ fn id(metadata: &Metadata) -> (u64, u64) {
 
 /// Opens the file with this name to append to it, or makes it. Only its owner can read a new file.
 /// Users other than its owner and its group can never read it.
-fn open(path: &Path) -> io::Result<OpenFile> {
+fn open(path: &Path) -> io::Result<File> {
     let file = options().create(true).open(path).map_err(readable)?;
     let metadata = file.metadata()?;
     refuse_other_kinds(&metadata)?;
@@ -238,7 +214,7 @@ fn open(path: &Path) -> io::Result<OpenFile> {
     if metadata.is_file() && mode & OTHERS != 0 {
         file.set_permissions(Permissions::from_mode(mode & !OTHERS))?;
     }
-    OpenFile::new(file)
+    Ok(file)
 }
 
 /// A symbolic link is not followed: a user who may make one could choose the file. Opening a pipe
@@ -269,11 +245,7 @@ fn refuse_other_kinds(metadata: &Metadata) -> io::Result<()> {
 }
 
 /// Checks whether the file can be opened or made, and changes nothing.
-///
-/// # Errors
-///
-/// The reason why not.
-pub fn check(path: &Path) -> Result<(), String> {
+pub(crate) fn check(path: &Path) -> Result<(), String> {
     let checked = match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_symlink() => Err(io::Error::other("is a symbolic link")),
         Ok(metadata) => refuse_other_kinds(&metadata).and_then(|()| options().open(path).map(drop)),

@@ -1,10 +1,10 @@
 //! Why a replica is degraded or not ready.
 
-use iam_adapters::name::Name as _;
 use iam_adapters::{IamError, Misconfiguration};
-use serde::{Serialize, Serializer};
-use strum::{Display, IntoStaticStr, VariantArray};
+use serde::Serialize;
+use strum::IntoStaticStr;
 
+use super::Readiness;
 use auth_gateway_core::KeyWarning;
 
 /// By how many seconds two clocks may differ. Verifiers of tokens often allow for as much.
@@ -19,23 +19,35 @@ pub struct Reason {
     pub message: String,
     /// The name of the IAM that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub iam: Option<String>,
+    pub(crate) iam: Option<String>,
+    /// The best readiness of a replica that has it.
+    #[serde(skip)]
+    pub(super) readiness: Readiness,
 }
 
 impl Reason {
     /// A reason that is not about one IAM.
-    #[must_use]
-    pub fn new(code: ReasonCode, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: ReasonCode, message: impl Into<String>) -> Self {
         Self {
             code,
             message: message.into(),
             iam: None,
+            readiness: if code.is_of_start_or_stop() {
+                Readiness::NotReady
+            } else {
+                Readiness::Degraded
+            },
         }
     }
 
+    /// The same reason, of one IAM.
+    pub(crate) fn of_iam(self, name: &str) -> Self {
+        let iam = Some(name.to_owned());
+        Self { iam, ..self }
+    }
+
     /// That the clock of this peer has this [`offset`](iam_adapters::clock::offset); `None`: the clocks agree.
-    #[must_use]
-    pub fn of_clock(peer: &str, offset: f64) -> Option<Self> {
+    pub(crate) fn of_clock(peer: &str, offset: f64) -> Option<Self> {
         let seconds = offset.abs();
         let message = if offset > 0.0 {
             format!("the clock of this replica is {seconds:.0} s behind the clock of {peer}")
@@ -47,38 +59,25 @@ impl Reason {
 }
 
 /// The stable name of a reason. `openapi.yaml` lists the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Display, IntoStaticStr, VariantArray)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, IntoStaticStr)]
+#[cfg_attr(test, derive(strum::VariantArray))]
+#[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum ReasonCode {
-    /// The first probe of the IAM has not ended.
     IamNotProbed,
-    /// [`IamError::Unreachable`].
     Unreachable,
-    /// [`IamError::TimedOut`].
     TimedOut,
-    /// [`IamError::Failed`].
     Failed,
-    /// [`IamError::Throttled`].
     Throttled,
-    /// [`IamError::Unreadable`].
     Unreadable,
-    /// [`Misconfiguration::UnknownClient`].
     UnknownClient,
-    /// [`Misconfiguration::ClientSecret`].
     ClientSecret,
-    /// [`Misconfiguration::Tenant`].
     Tenant,
-    /// [`Misconfiguration::PasswordLogin`].
     PasswordLogin,
-    /// [`Misconfiguration::Issuer`].
     Issuer,
-    /// [`Misconfiguration::Introspection`].
     Introspection,
-    /// [`Misconfiguration::ForeignClient`].
     ForeignClient,
-    /// [`Misconfiguration::Tls`].
     Tls,
-    /// [`Misconfiguration::Other`].
     Other,
     /// The source of the permissions fails, and the IAM does not.
     PermissionSource,
@@ -100,33 +99,27 @@ pub enum ReasonCode {
     SealingKeyOld,
     /// Revocations of other replicas from before the start are not known yet.
     RevocationsCatchingUp,
-    /// Redis does not respond.
     RevocationsUnreachable,
-    /// Redis refuses to store revocations.
     RevocationsRefused,
     /// The table of revocations is full: no session can begin.
     RevocationsFull,
     /// Logouts that failed at the IAM are not finished after a while.
     UnfinishedLogouts,
-    /// The replica is about to stop.
     Stopping,
 }
 
 impl ReasonCode {
-    /// Whether every replica can have it for a short time.
+    /// Whether every replica can have it for a short time, in which it is not ready.
     pub(super) const fn is_of_start_or_stop(self) -> bool {
         matches!(
             self,
             Self::IamNotProbed | Self::RevocationsCatchingUp | Self::Stopping
         )
     }
-}
 
-impl ReasonCode {
     /// The code of a fault of the IAM; `None` for a refused login, a fault of one session alone, and a call
     /// that the IAM did not receive.
-    #[must_use]
-    pub const fn of_fault(fault: &IamError) -> Option<Self> {
+    pub(crate) const fn of_fault(fault: &IamError) -> Option<Self> {
         Some(match fault {
             IamError::Unreachable(_) => Self::Unreachable,
             IamError::TimedOut(_) => Self::TimedOut,
@@ -163,11 +156,5 @@ impl From<KeyWarning> for Reason {
             KeyWarning::Missing { .. } => ReasonCode::KeysDiffer,
         };
         Self::new(code, warning.to_string())
-    }
-}
-
-impl Serialize for ReasonCode {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
     }
 }

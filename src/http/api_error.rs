@@ -2,21 +2,17 @@
 //! 5.2) and depends only on the [`ApiError`]. It never contains a text of the IAM, an input or an
 //! internal error.
 
-#![deny(clippy::wildcard_enum_match_arm)]
-
-mod invalid_request;
-mod table;
-
-use std::borrow::Cow;
-use std::error::Error;
+use std::error::Error as StdError;
 use std::fmt;
+use std::time::Duration;
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{self, HeaderName, HeaderValue};
+use actix_web::http::header::{self, HeaderValue};
 use actix_web::{HttpResponse, ResponseError};
 use iam_adapters::InvalidScope;
 use iam_adapters::name::Name as _;
 use serde::Serialize;
+use thiserror::Error;
 
 use crate::audit::Unwritable;
 use crate::telemetry::metrics::{Outcome, Route};
@@ -24,9 +20,6 @@ use auth_gateway_core::error::GatewayError;
 use auth_gateway_core::request::RequestId;
 
 use super::body::no_store;
-
-pub use invalid_request::InvalidRequest;
-pub use table::{ErrorAttributes, RetryAfter};
 
 /// What an error code means (RFC 6749 section 5.2; `temporarily_unavailable` and `server_error` are those of
 /// section 4.1.2.1).
@@ -49,13 +42,12 @@ const fn description(code: Outcome) -> &'static str {
 /// Why a request failed.
 #[derive(Debug)]
 pub enum ApiError {
-    /// The request is invalid.
     InvalidRequest(InvalidRequest),
     /// The scope is malformed (RFC 6749 section 3.3) or too long.
     InvalidScope(InvalidScope),
     /// `grant_type` is not `session`.
     UnsupportedGrantType,
-    /// The body is too large.
+    /// The body.
     TooLarge,
     /// There are too many headers, or they are too long.
     HeadersTooLarge,
@@ -63,13 +55,11 @@ pub enum ApiError {
     UnsupportedMediaType,
     /// The body did not arrive in time.
     TooSlow,
-    /// No such path.
     NotFound,
     /// The path has only these methods.
     MethodNotAllowed(&'static str),
     /// The gateway is about to stop.
     Draining,
-    /// The gateway is overloaded.
     Overloaded,
     /// A call for operators, but the settings have no token for them.
     NoOperatorToken,
@@ -79,7 +69,7 @@ pub enum ApiError {
     OperatorTokenInvalid,
     /// The operation needs a line in the audit log, which cannot be written.
     NotAudited(Unwritable),
-    /// The handler panicked.
+    /// The handler did.
     Panic,
     /// The operation failed.
     Gateway {
@@ -92,40 +82,307 @@ pub enum ApiError {
     },
 }
 
+/// Why a request is invalid, for the client. It has the name of the member and never its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum InvalidRequest {
+    /// Queries, which may contain credentials, are logged (RFC 6750 section 2.3).
+    #[error("A query is not allowed here.")]
+    Query,
+    #[error("The body is incomplete.")]
+    Incomplete,
+    /// RFC 9112 section 7.1.
+    #[error("The chunks of the body are malformed.")]
+    Chunks,
+    /// RFC 8259 section 8.1.
+    #[error("The body is not text in UTF-8.")]
+    NotUtf8,
+    #[error("The body is not a JSON object.")]
+    NotAnObject,
+    #[error("The body is not valid JSON.")]
+    NotJson,
+    #[error("The member `{0}` is missing.")]
+    Missing(&'static str),
+    /// A member of another type, `null` included.
+    #[error("The member `{0}` must be a string.")]
+    NotAString(&'static str),
+    #[error("The member `{0}` must be true.")]
+    NotTrue(&'static str),
+    /// A misspelt member could change what a request does. Its name is that of the client, so it is not
+    /// repeated.
+    #[error("The body has an unknown member.")]
+    UnknownMember,
+    #[error("The body must have exactly one of the members {0}.")]
+    NotExactlyOne(&'static str),
+    #[error("The members `{0}` and `{1}` cannot be combined.")]
+    NotTogether(&'static str, &'static str),
+    /// A repeated member is ambiguous.
+    #[error("The member `{0}` appears more than once.")]
+    Repeated(&'static str),
+    /// A value is never truncated.
+    #[error("The member `{member}` is longer than {bytes_max} bytes.")]
+    TooLong {
+        member: &'static str,
+        bytes_max: usize,
+    },
+    /// Not exactly one `@` with something on both sides, or a control character.
+    #[error("The member `{0}` is not an e-mail address.")]
+    NotAnEmailAddress(&'static str),
+    #[error("The member `{0}` is not an IP address.")]
+    NotAnIpAddress(&'static str),
+    #[error("The member `{0}` is not a session id.")]
+    NotASessionId(&'static str),
+    #[error("The member `{0}` must not be empty.")]
+    Empty(&'static str),
+    #[error("The member `{0}` has a control character.")]
+    ControlCharacter(&'static str),
+    /// The IAM of the domain of the e-mail address does not have what the member is for.
+    #[error("The member `{0}` is not supported by the IAM of this domain.")]
+    Unsupported(&'static str),
+    #[error("The member `{0}` is not the name of a configured IAM.")]
+    UnknownIam(&'static str),
+    #[error("The member `{0}` begins with no `subject_prefix` of a configured IAM.")]
+    UnknownPrefix(&'static str),
+    #[error("The member `{0}` is not a time with an offset, such as 2030-01-31T12:00:00Z.")]
+    NotATime(&'static str),
+    /// Sessions that do not exist yet cannot be revoked.
+    #[error("The member `{0}` is in the future.")]
+    InTheFuture(&'static str),
+    #[error("The parameter `{0}` is missing.")]
+    MissingParameter(&'static str),
+    #[error("The parameter `{0}` appears more than once.")]
+    RepeatedParameter(&'static str),
+    #[error("The request is not a valid HTTP/1.1 request.")]
+    NotHttp,
+}
+
+/// The parts of the response that depend on the error.
+#[derive(Debug)]
+pub(super) struct ErrorAttributes {
+    status: StatusCode,
+    pub(super) code: Outcome,
+    header: Option<ErrorHeader>,
+}
+
+/// The header that a status requires or allows.
+#[derive(Debug)]
+enum ErrorHeader {
+    /// `WWW-Authenticate` of a 401 (RFC 9110 section 15.5.2).
+    Challenge(&'static str),
+    /// `Allow` of a 405 (RFC 9110 section 15.5.6).
+    Allow(&'static str),
+    /// `Retry-After` of 2 or 3 seconds at random, so that clients do not retry at the same time.
+    RetrySoon,
+    /// `Retry-After` of a number of seconds.
+    RetryAfter(u64),
+}
+
+const LOGIN_CHALLENGE: &str = r#"Bearer realm="auth""#;
+const TOKEN_CHALLENGE: &str = r#"Bearer realm="auth", error="invalid_token""#;
+const OPERATOR_CHALLENGE: &str = r#"Bearer realm="management""#;
+const OPERATOR_TOKEN_CHALLENGE: &str = r#"Bearer realm="management", error="invalid_token""#;
+
+/// The time before a retry if the IAM asks for fewer calls and names none.
+const THROTTLED_SECONDS: u64 = 5;
+
+impl ErrorAttributes {
+    const fn new(status: StatusCode, code: Outcome) -> Self {
+        let header = None;
+        Self {
+            status,
+            code,
+            header,
+        }
+    }
+
+    const fn challenged(code: Outcome, challenge: &'static str) -> Self {
+        Self {
+            header: Some(ErrorHeader::Challenge(challenge)),
+            ..Self::new(StatusCode::UNAUTHORIZED, code)
+        }
+    }
+
+    const fn later(status: StatusCode, retry_after: ErrorHeader) -> Self {
+        Self {
+            header: Some(retry_after),
+            ..Self::new(status, Outcome::TemporarilyUnavailable)
+        }
+    }
+}
+
 impl ApiError {
+    /// The parts of the response that depend on this error.
+    #[deny(clippy::wildcard_enum_match_arm)]
+    pub(super) fn attributes(&self) -> ErrorAttributes {
+        let invalid = |status| ErrorAttributes::new(status, Outcome::InvalidRequest);
+        let bad_request = |code| ErrorAttributes::new(StatusCode::BAD_REQUEST, code);
+        match self {
+            Self::InvalidRequest(_) => bad_request(Outcome::InvalidRequest),
+            Self::InvalidScope(_) => bad_request(Outcome::InvalidScope),
+            Self::UnsupportedGrantType => bad_request(Outcome::UnsupportedGrantType),
+            Self::TooLarge => invalid(StatusCode::PAYLOAD_TOO_LARGE),
+            Self::HeadersTooLarge => invalid(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE),
+            Self::UnsupportedMediaType => invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE),
+            Self::TooSlow => invalid(StatusCode::REQUEST_TIMEOUT),
+            Self::NotFound => invalid(StatusCode::NOT_FOUND),
+            Self::MethodNotAllowed(methods) => ErrorAttributes {
+                header: Some(ErrorHeader::Allow(methods)),
+                ..invalid(StatusCode::METHOD_NOT_ALLOWED)
+            },
+            Self::Draining | Self::Overloaded | Self::NotAudited(_) => {
+                ErrorAttributes::later(StatusCode::SERVICE_UNAVAILABLE, ErrorHeader::RetrySoon)
+            }
+            Self::NoOperatorToken => {
+                ErrorAttributes::new(StatusCode::FORBIDDEN, Outcome::AccessDenied)
+            }
+            // RFC 6750 section 3.1: a request without a token gets no error in the challenge.
+            Self::OperatorTokenMissing => {
+                ErrorAttributes::challenged(Outcome::InvalidToken, OPERATOR_CHALLENGE)
+            }
+            Self::OperatorTokenInvalid => {
+                ErrorAttributes::challenged(Outcome::InvalidToken, OPERATOR_TOKEN_CHALLENGE)
+            }
+            Self::Panic => {
+                ErrorAttributes::new(StatusCode::INTERNAL_SERVER_ERROR, Outcome::ServerError)
+            }
+            Self::Gateway {
+                route,
+                error,
+                precise,
+            } => attributes_of(error, *route, *precise),
+        }
+    }
+
     /// The cause for the log, if there is one beside the code.
-    #[must_use]
-    pub fn cause(&self) -> Option<&(dyn Error + 'static)> {
+    pub(super) fn cause(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::Gateway { error, .. } => Some(error),
             Self::InvalidRequest(reason) => Some(reason),
             Self::InvalidScope(reason) => Some(reason),
             Self::NotAudited(reason) => Some(reason),
-            Self::UnsupportedGrantType
-            | Self::TooLarge
-            | Self::HeadersTooLarge
-            | Self::UnsupportedMediaType
-            | Self::TooSlow
-            | Self::NotFound
-            | Self::MethodNotAllowed(_)
-            | Self::Draining
-            | Self::Overloaded
-            | Self::NoOperatorToken
-            | Self::OperatorTokenMissing
-            | Self::OperatorTokenInvalid
-            | Self::Panic => None,
+            _ => None,
         }
     }
 
-    /// The text for developers of clients. All invalid session tokens get one description, and so do all
-    /// invalid logout tokens.
-    #[must_use]
-    pub fn description(&self) -> Cow<'static, str> {
-        let fixed = match self {
-            Self::InvalidRequest(reason) => return reason.to_string().into(),
-            Self::InvalidScope(reason) => {
-                return format!("The member `scope` {reason}.").into();
+    pub(super) fn response(&self, request_id: &RequestId) -> HttpResponse {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            error: &'static str,
+            error_description: String,
+            request_id: &'a str,
+        }
+
+        let attributes = self.attributes();
+        let mut response = HttpResponse::build(attributes.status);
+        no_store(&mut response);
+        let header = attributes.header.map(|header| match header {
+            ErrorHeader::Challenge(challenge) => (
+                header::WWW_AUTHENTICATE,
+                HeaderValue::from_static(challenge),
+            ),
+            ErrorHeader::Allow(methods) => (header::ALLOW, HeaderValue::from_static(methods)),
+            ErrorHeader::RetrySoon => {
+                // A random second, from the request id.
+                let spread = request_id.as_str().bytes().fold(0, u8::wrapping_add) % 2;
+                (
+                    header::RETRY_AFTER,
+                    HeaderValue::from(2 + u64::from(spread)),
+                )
             }
+            ErrorHeader::RetryAfter(seconds) => (header::RETRY_AFTER, HeaderValue::from(seconds)),
+        });
+        if let Some(header) = header {
+            response.insert_header(header);
+        }
+        response.json(Body {
+            error: attributes.code.name(),
+            error_description: self.to_string(),
+            request_id: request_id.as_str(),
+        })
+    }
+}
+
+#[deny(clippy::wildcard_enum_match_arm)]
+fn attributes_of(error: &GatewayError, route: Route, precise: bool) -> ErrorAttributes {
+    let fault = |status| {
+        if precise {
+            status
+        } else {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+    };
+    match error {
+        GatewayError::Refused(_) if route == Route::Login => {
+            ErrorAttributes::challenged(Outcome::InvalidGrant, LOGIN_CHALLENGE)
+        }
+        GatewayError::InvalidSession(_)
+            if matches!(route, Route::Logout | Route::BackchannelLogout) =>
+        {
+            ErrorAttributes::new(StatusCode::BAD_REQUEST, Outcome::InvalidRequest)
+        }
+        GatewayError::InvalidSession(_) => {
+            ErrorAttributes::challenged(Outcome::InvalidGrant, TOKEN_CHALLENGE)
+        }
+        // OpenID Connect Back-Channel Logout 1.0 section 2.8.
+        GatewayError::InvalidLogoutToken(_) => {
+            ErrorAttributes::new(StatusCode::BAD_REQUEST, Outcome::InvalidRequest)
+        }
+        GatewayError::NoLogoutTokens => {
+            ErrorAttributes::new(StatusCode::NOT_FOUND, Outcome::InvalidRequest)
+        }
+        GatewayError::NothingGranted => {
+            ErrorAttributes::new(StatusCode::BAD_REQUEST, Outcome::InvalidScope)
+        }
+        GatewayError::Unavailable(_) => ErrorAttributes::later(
+            fault(StatusCode::SERVICE_UNAVAILABLE),
+            ErrorHeader::RetrySoon,
+        ),
+        GatewayError::TooSlow(_) => {
+            ErrorAttributes::later(fault(StatusCode::GATEWAY_TIMEOUT), ErrorHeader::RetrySoon)
+        }
+        // Only a login can be refused. Otherwise the adapter has a defect.
+        GatewayError::Broken(_) | GatewayError::Refused(_) => {
+            ErrorAttributes::new(fault(StatusCode::BAD_GATEWAY), Outcome::ServerError)
+        }
+        GatewayError::TooManyLogins { retry_after, .. }
+        | GatewayError::TooManyLogoutTokens { retry_after } => ErrorAttributes::later(
+            StatusCode::TOO_MANY_REQUESTS,
+            ErrorHeader::RetryAfter(whole_seconds(*retry_after)),
+        ),
+        GatewayError::Throttled { retry_after, .. } => {
+            let seconds = retry_after.map_or(THROTTLED_SECONDS, whole_seconds);
+            ErrorAttributes::later(
+                StatusCode::TOO_MANY_REQUESTS,
+                ErrorHeader::RetryAfter(seconds),
+            )
+        }
+        GatewayError::Full(_) | GatewayError::NotReady(_) => {
+            ErrorAttributes::later(StatusCode::SERVICE_UNAVAILABLE, ErrorHeader::RetrySoon)
+        }
+        GatewayError::Internal(_) => {
+            ErrorAttributes::new(StatusCode::INTERNAL_SERVER_ERROR, Outcome::ServerError)
+        }
+    }
+}
+
+/// Whole seconds (RFC 9110 section 10.2.3), rounded up. At least one, so that clients do not loop.
+fn whole_seconds(pause: Duration) -> u64 {
+    let begun = u64::from(pause.subsec_nanos() > 0);
+    pause.as_secs().saturating_add(begun).max(1)
+}
+
+impl From<Unwritable> for ApiError {
+    fn from(unwritable: Unwritable) -> Self {
+        Self::NotAudited(unwritable)
+    }
+}
+
+/// The text for developers of clients. All invalid session tokens get one description, and so do all
+/// invalid logout tokens.
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InvalidRequest(reason) => return reason.fmt(f),
+            Self::InvalidScope(reason) => return write!(f, "The member `scope` {reason}."),
             Self::UnsupportedGrantType => "The member `grant_type` must be `session`.",
             Self::Gateway {
                 route: Route::Logout,
@@ -140,80 +397,12 @@ impl ApiError {
                 error: GatewayError::NothingGranted,
                 ..
             } => "None of the names in the member `scope` can be granted.",
-            Self::TooLarge
-            | Self::HeadersTooLarge
-            | Self::UnsupportedMediaType
-            | Self::TooSlow
-            | Self::NotFound
-            | Self::MethodNotAllowed(_)
-            | Self::Draining
-            | Self::Overloaded
-            | Self::NoOperatorToken
-            | Self::OperatorTokenMissing
-            | Self::OperatorTokenInvalid
-            | Self::NotAudited(_)
-            | Self::Panic
-            | Self::Gateway { .. } => description(self.attributes().code),
-        };
-        fixed.into()
-    }
-
-    /// The response.
-    #[must_use]
-    pub fn response(&self, request_id: &RequestId) -> HttpResponse {
-        #[derive(Serialize)]
-        struct Body<'a> {
-            error: &'static str,
-            error_description: Cow<'static, str>,
-            request_id: &'a str,
-        }
-
-        let attributes = self.attributes();
-        let mut response = HttpResponse::build(attributes.status);
-        no_store(&mut response);
-        if let Some(challenge) = attributes.challenge {
-            response.insert_header(fixed(header::WWW_AUTHENTICATE, challenge));
-        }
-        if let Some(methods) = attributes.allow {
-            response.insert_header(fixed(header::ALLOW, methods));
-        }
-        match attributes.retry_after {
-            None => {}
-            Some(RetryAfter::Seconds(seconds)) => {
-                response.insert_header((header::RETRY_AFTER, seconds));
-            }
-            Some(RetryAfter::Soon) => {
-                // A random second, from the request id.
-                let spread = request_id.as_str().bytes().fold(0, u8::wrapping_add) % 2;
-                response.insert_header((header::RETRY_AFTER, 2 + u64::from(spread)));
-            }
-        }
-        response.json(Body {
-            error: attributes.code.name(),
-            error_description: self.description(),
-            request_id: request_id.as_str(),
+            _ => description(self.attributes().code),
         })
     }
 }
 
-fn fixed(name: HeaderName, value: &'static str) -> (HeaderName, HeaderValue) {
-    (name, HeaderValue::from_static(value))
-}
-
-impl From<Unwritable> for ApiError {
-    fn from(unwritable: Unwritable) -> Self {
-        Self::NotAudited(unwritable)
-    }
-}
-
-impl fmt::Display for ApiError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.attributes().code.name())
-    }
-}
-
-/// A handler returns it. The middleware, which has the request id, makes the
-/// response.
+/// A handler returns it. The middleware, which has the request id, makes the response.
 impl ResponseError for ApiError {
     fn status_code(&self) -> StatusCode {
         self.attributes().status

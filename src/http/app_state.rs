@@ -18,24 +18,21 @@ use auth_gateway_core::Gateway;
 pub struct AppState {
     /// The three operations.
     pub gateway: Arc<Gateway>,
-    /// The metrics.
-    pub metrics: Arc<Metrics>,
-    /// The state of this replica and of the IAM.
-    pub health: Arc<Health>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) health: Arc<Health>,
     /// How long verifiers may cache the published keys.
     pub jwks_max_age: Duration,
     /// Whether faults of the IAM get 502, 503 or 504 in place of 500.
-    pub precise_backend_status: bool,
+    pub(crate) precise_backend_status: bool,
     /// When the gateway was built.
-    pub started: Moment,
+    pub(crate) started: Moment,
     /// Whether this replica is stopping.
-    pub lifecycle: Lifecycle,
+    pub(crate) lifecycle: Lifecycle,
     /// The networks of the proxies whose forwarding headers are used.
-    pub trusted_proxies: Vec<IpNet>,
+    pub(crate) trusted_proxies: Vec<IpNet>,
     /// Decides which requests are traced; `None`: none.
-    pub traces: Option<Arc<Traces>>,
+    pub(crate) traces: Option<Arc<Traces>>,
     /// The bearer token of operators; `None`: their calls are refused.
-    pub operator_token: Option<Arc<Replaceable<SecretString>>>,
-    /// The audit log.
-    pub audit: Arc<AuditLog>,
+    pub(crate) operator_token: Option<Arc<Replaceable<SecretString>>>,
+    pub(crate) audit: Arc<AuditLog>,
 }

@@ -24,14 +24,10 @@ use super::middleware::{request_context, warn_of_untrusted_proxy};
 /// Session ids have 22 characters. The contract allows up to this many.
 const SESSION_ID_BYTES_MAX: usize = 64;
 
-/// The request of a login.
 #[derive(Deserialize)]
 struct LoginRequest {
-    /// The e-mail address.
     email: String,
-    /// The password.
     password: SecretString,
-    /// The one-time password.
     #[serde(default, deserialize_with = "present")]
     otp: Option<SecretString>,
 }
@@ -44,29 +40,20 @@ impl RequestBody<'_> for LoginRequest {
     ];
 }
 
-/// The response of a login.
 #[derive(Serialize)]
 struct SessionResponse<'a> {
-    /// The id of the session.
     session_id: &'a str,
-    /// The token of the session.
     session_token: &'a str,
-    /// When the credentials were verified.
     verified_at: String,
-    /// When the session expires.
     expires_at: String,
 }
 
-/// The request of an exchange.
 #[derive(Deserialize)]
 struct TokenRequest<'a> {
-    /// From login.
     #[serde(borrow)]
     session_id: Cow<'a, str>,
-    /// From login.
     #[serde(borrow)]
     session_token: Cow<'a, str>,
-    /// `session`, and nothing else.
     #[serde(borrow)]
     grant_type: Cow<'a, str>,
     /// The requested scope. Absent and empty mean the same; `null` is refused.
@@ -85,9 +72,7 @@ impl<'a> RequestBody<'a> for TokenRequest<'a> {
 
 /// The response of an exchange.
 struct TokenResponse<'a> {
-    /// The signed JWT.
     access_token: &'a str,
-    /// The granted scope.
     scope: &'a str,
     /// How long the token is valid, in seconds.
     expires_in: u64,
@@ -111,13 +96,10 @@ impl TokenResponse<'_> {
     }
 }
 
-/// The request of a logout.
 #[derive(Deserialize)]
 struct LogoutRequest<'a> {
-    /// From login.
     #[serde(borrow)]
     session_id: Cow<'a, str>,
-    /// From login.
     #[serde(borrow)]
     session_token: Cow<'a, str>,
 }
@@ -129,10 +111,8 @@ impl<'a> RequestBody<'a> for LogoutRequest<'a> {
     ];
 }
 
-/// The response of a logout.
 #[derive(Serialize)]
 struct LogoutResponse {
-    /// Always `Ok`.
     status: &'static str,
 }
 
@@ -153,7 +133,7 @@ pub(super) async fn log_in(
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let body = body::read(&request, payload, &app_state).await?;
+    let body = body::read(body::JSON, &request, payload, &app_state).await?;
     let context = &request_context(&request);
     let gateway = &app_state.gateway;
     let failed = |error| app_state.failed(Route::Login, error);
@@ -192,7 +172,7 @@ pub(super) async fn exchange(
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let body = body::read(&request, payload, &app_state).await?;
+    let body = body::read(body::JSON, &request, payload, &app_state).await?;
     let exchange: TokenRequest<'_> = body::parse(&body)?;
     check_lengths(&exchange.session_id, &exchange.session_token)?;
     if exchange.grant_type != "session" {
@@ -222,7 +202,7 @@ pub(super) async fn log_out(
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let body = body::read(&request, payload, &app_state).await?;
+    let body = body::read(body::JSON, &request, payload, &app_state).await?;
     let logout: LogoutRequest<'_> = body::parse(&body)?;
     check_lengths(&logout.session_id, &logout.session_token)?;
     (app_state.gateway)

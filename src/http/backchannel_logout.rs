@@ -25,7 +25,7 @@ pub(super) async fn receive(
     let (gateway, context) = (&app_state.gateway, &request_context(&request));
     let failed = |error| app_state.failed(Route::BackchannelLogout, error);
     gateway.admit_logout_token(context).map_err(failed)?;
-    let body = body::read_form(&request, payload, &app_state).await?;
+    let body = body::read(body::FORM, &request, payload, &app_state).await?;
     let token = logout_token(&body).map_err(ApiError::InvalidRequest)?;
     (gateway.receive_logout_token(context, &token).await).map_err(failed)?;
     let mut response = HttpResponse::Ok();

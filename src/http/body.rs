@@ -22,9 +22,7 @@ const BODY_BYTES_MAX: usize = 16 * 1024;
 /// Whether a member of a request is required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {
-    /// A request without it is refused.
     Required,
-    /// It may be absent.
     Optional,
     /// It may be absent, and has no other value than `true`.
     OptionalTrue,
@@ -39,35 +37,13 @@ pub(super) trait RequestBody<'a>: Deserialize<'a> {
     const REFUSES_OTHERS: bool = false;
 }
 
-/// Reads a JSON body, after checking everything that can be checked without it.
-///
-/// # Errors
-///
-/// The [`ApiError`] of the request.
+/// RFC 8259 section 11.
+pub(super) const JSON: &str = "application/json";
+
+pub(super) const FORM: &str = "application/x-www-form-urlencoded";
+
+/// Reads a body of this media type, after checking everything that can be checked without it.
 pub(super) async fn read(
-    request: &HttpRequest,
-    payload: Payload,
-    app_state: &AppState,
-) -> Result<Bytes, ApiError> {
-    // RFC 8259 section 11.
-    read_as("application/json", request, payload, app_state).await
-}
-
-/// Reads a form as [`read`] does JSON.
-///
-/// # Errors
-///
-/// As [`read`].
-pub(super) async fn read_form(
-    request: &HttpRequest,
-    payload: Payload,
-    app_state: &AppState,
-) -> Result<Bytes, ApiError> {
-    let media_type = "application/x-www-form-urlencoded";
-    read_as(media_type, request, payload, app_state).await
-}
-
-async fn read_as(
     media_type: &str,
     request: &HttpRequest,
     payload: Payload,
@@ -124,11 +100,7 @@ fn is(media_type: &str, content_type: &str) -> bool {
             .any(|known| parameter.eq_ignore_ascii_case(known))
 }
 
-/// Parses a body into its members.
-///
-/// # Errors
-///
-/// [`ApiError::InvalidRequest`], which quotes nothing of the body.
+/// Parses a body into its members. The error quotes nothing of the body.
 pub(super) fn parse<'a, T: RequestBody<'a>>(body: &'a [u8]) -> Result<T, ApiError> {
     json::object(body).map_err(|invalid| {
         ApiError::InvalidRequest(match invalid {

@@ -52,11 +52,11 @@ pub(super) async fn ready(app_state: Data<AppState>) -> HttpResponse {
 pub(super) fn report(app_state: &AppState, now: Moment) -> Report {
     let mut report = app_state.health.report(now);
     for warning in app_state.gateway.keys().warnings(now) {
-        report.degrade(warning.into());
+        report.add(warning.into());
     }
     if !app_state.gateway.tables().revocations.has_room(now) {
         let message = "too many live revocations: no session can begin";
-        report.degrade(Reason::new(ReasonCode::RevocationsFull, message));
+        report.add(Reason::new(ReasonCode::RevocationsFull, message));
     }
     for iam in app_state.gateway.iams().iter() {
         let Some(overdue) = iam.upstream_logouts().overdue(now) else {
@@ -67,10 +67,8 @@ pub(super) fn report(app_state: &AppState, now: Moment) -> Report {
         let message = format!(
             "logouts that failed at the IAM: {unfinished}; the oldest failed {oldest} s ago"
         );
-        report.degrade(Reason {
-            iam: Some(iam.name().into()),
-            ..Reason::new(ReasonCode::UnfinishedLogouts, message)
-        });
+        let reason = Reason::new(ReasonCode::UnfinishedLogouts, message);
+        report.add(reason.of_iam(iam.name()));
     }
     report
 }

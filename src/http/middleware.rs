@@ -1,8 +1,6 @@
 //! The middleware around every request: its id and the address of its client, panics, the form of
 //! error responses, one log line and the metrics.
 
-use std::cell::RefCell;
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Once};
@@ -10,11 +8,12 @@ use std::time::Instant;
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::error::InternalError;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::http::{ConnectionType, StatusCode};
 use actix_web::middleware::Next;
 use actix_web::web::Data;
-use actix_web::{Error, HttpMessage, HttpRequest, HttpResponse, ResponseError};
+use actix_web::{Error, HttpMessage, HttpRequest, HttpResponse};
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
 use iam_adapters::ClientAddress;
@@ -35,7 +34,7 @@ use super::trace;
 
 /// Keeps what the events of a request contain for its log line.
 #[derive(Debug)]
-pub struct RequestLog;
+pub(crate) struct RequestLog;
 
 impl Subscriber for RequestLog {
     fn on_event(&self, event: &Event<'_>) {
@@ -69,17 +68,17 @@ impl Subscriber for RequestLog {
             _ => {}
         }
     }
+
+    fn needs_cached_exchanges(&self) -> bool {
+        true
+    }
 }
 
 /// The middleware around both listeners.
 ///
 /// An outer middleware can choose the gateway of a request, by adding another [`AppState`] to its data,
-/// and its [`Route`], by adding one to its extensions.
-///
-/// # Errors
-///
-/// The handler panicked. The error has the response.
-pub async fn handle_request(
+/// and its [`Route`], by adding one to its extensions. If the handler panics, the error has the response.
+pub(super) async fn handle_request(
     app_state: Data<AppState>,
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
@@ -110,8 +109,9 @@ pub async fn handle_request(
         None => Either::Right(handled),
     };
     let Ok(Ok(response)) = AssertUnwindSafe(handled).catch_unwind().await else {
+        // The connection stays open.
         let response = in_progress.error_response(&app_state, &ApiError::Panic);
-        return Err(PanicError(RefCell::new(Some(response))).into());
+        return Err(InternalError::from_response("panic", response).into());
     };
     let error = response.response().error();
     if let Some(api_error) = error.and_then(Error::as_error::<ApiError>) {
@@ -144,7 +144,7 @@ fn begin_trace(app_state: &AppState, request: &HttpRequest, route: Route) -> Con
             let is_trusted = peer.is_some_and(|peer| is_in(&app_state.trusted_proxies, peer));
             let headers = is_trusted.then(|| request.headers());
             let now = app_state.gateway.now().monotonic;
-            traces.begin(headers, now, || trace::server_span(request, route))
+            traces.begin(headers, now, || trace::server_span(request))
         }
         _ => Context::new(),
     }
@@ -279,23 +279,6 @@ impl InProgress {
         } else {
             line!(tracing::Level::INFO);
         }
-    }
-}
-
-/// The error of a request whose handler panicked, with its response. The connection stays open.
-#[derive(Debug)]
-struct PanicError(RefCell<Option<HttpResponse>>);
-
-impl fmt::Display for PanicError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("panic")
-    }
-}
-
-impl ResponseError for PanicError {
-    fn error_response(&self) -> HttpResponse {
-        let response = self.0.take();
-        response.unwrap_or_else(|| HttpResponse::InternalServerError().finish())
     }
 }
 

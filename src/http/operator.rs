@@ -78,10 +78,8 @@ fn bearer(credentials: &[u8]) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
 }
 
-/// The request to reset the login limits.
 #[derive(Deserialize)]
 struct LoginLimitsResetRequest {
-    /// The e-mail address of the account.
     email: String,
     /// An address in a known network of the account, which is reset too.
     #[serde(default, deserialize_with = "present")]
@@ -102,7 +100,7 @@ pub(super) async fn reset_login_limits(
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let body = body::read(&request, payload, &app_state).await?;
+    let body = body::read(body::JSON, &request, payload, &app_state).await?;
     let LoginLimitsResetRequest {
         email,
         client_address: network,
@@ -138,16 +136,13 @@ pub(super) async fn reset_login_limits(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RevocationRequest {
-    /// One session.
     #[serde(default, deserialize_with = "present")]
     session_id: Option<String>,
-    /// All sessions of a subject.
     #[serde(default, deserialize_with = "present")]
     subject: Option<String>,
     /// All sessions of an IAM, by its name in the settings.
     #[serde(default, deserialize_with = "present")]
     iam: Option<String>,
-    /// All sessions.
     #[serde(default, deserialize_with = "only_true")]
     all: bool,
     /// Only sessions whose login began then or before.
@@ -217,7 +212,6 @@ fn seconds(time: &str, now: u64) -> Result<u64, InvalidRequest> {
     Ok(seconds)
 }
 
-/// The response to a revocation.
 #[derive(Serialize)]
 struct RevocationResponse {
     /// The member that selected the sessions.
@@ -236,7 +230,7 @@ pub(super) async fn revoke_sessions(
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let body = body::read(&request, payload, &app_state).await?;
+    let body = body::read(body::JSON, &request, payload, &app_state).await?;
     let body: RevocationRequest = body::parse(&body)?;
     // Not the clock of this replica, which can be behind that of the operator.
     let gateway = &app_state.gateway;

@@ -54,32 +54,24 @@ fn describe(app_state: &AppState, report: &Report, now: Moment) -> StatusPage {
         [reason.code.name().to_owned(), iam, reason.message.clone()]
     });
     page.table("Reasons", ["reason", "IAM", "message"], reasons);
-    let fact = |name: &str, value: String| [name.to_owned(), value];
-    let uptime = Duration::from_secs(now.since(app_state.started).as_secs());
-    let revocations = &gateway.tables().revocations;
+    let started = timestamp(app_state.started.unix_seconds());
     let facts = [
-        fact("version", crate::VERSION.to_owned()),
-        fact("commit", crate::COMMIT.to_owned()),
-        fact("started", timestamp(app_state.started.unix_seconds())),
-        fact("uptime", format_duration(uptime).to_string()),
-        fact("issuer", gateway.policy().token.issuer.clone()),
+        ["version", crate::VERSION],
+        ["commit", crate::COMMIT],
+        ["started", &started],
+        ["uptime", &whole_seconds(now.since(app_state.started))],
+        ["issuer", &gateway.policy().token.issuer],
     ];
     page.table("Program", ["", ""], facts);
     let iams = gateway.iams().iter().zip(&report.iams);
     let iams = iams.map(|(iam, last)| {
-        let logins = if iam.policy().allows_logins {
-            "yes"
-        } else {
-            "no"
-        };
+        let allows_logins = iam.policy().allows_logins;
         [
             iam.name().to_owned(),
             iam.adapter().name().to_owned(),
-            logins.to_owned(),
+            if allows_logins { "yes" } else { "no" }.to_owned(),
             last.result.to_owned(),
-            last.age
-                .map(|age| seconds(age.as_secs()))
-                .unwrap_or_default(),
+            last.age.map(whole_seconds).unwrap_or_default(),
         ]
     });
     let columns = ["IAM", "adapter", "logins", "last result", "age"];
@@ -92,16 +84,13 @@ fn describe(app_state: &AppState, report: &Report, now: Moment) -> StatusPage {
     } else {
         "off: no Redis is configured"
     };
+    let revocations = &gateway.tables().revocations;
+    let in_table = format!("{} of {}", revocations.count(), revocations.capacity());
+    let pending = gateway.session_revoker().pending().to_string();
     let facts = [
-        fact("replication", replication.to_owned()),
-        fact(
-            "revocations not sent yet",
-            gateway.session_revoker().pending().to_string(),
-        ),
-        fact(
-            "revocations in the table",
-            format!("{} of {}", revocations.count(), revocations.capacity()),
-        ),
+        ["replication", replication],
+        ["revocations not sent yet", &pending],
+        ["revocations in the table", &in_table],
     ];
     page.table("Replication", ["", ""], facts);
     let caches = gateway.iams().cache_usage().map(|cache| {
@@ -123,13 +112,13 @@ fn key<K: Key>(keys: &KeyStore<K>, now: Moment) -> [String; 4] {
     [
         K::PURPOSE.to_owned(),
         current.kid().to_owned(),
-        seconds(age),
+        whole_seconds(Duration::from_secs(age)),
         key_set.count().to_string(),
     ]
 }
 
-fn seconds(seconds: u64) -> String {
-    format_duration(Duration::from_secs(seconds)).to_string()
+fn whole_seconds(duration: Duration) -> String {
+    format_duration(Duration::from_secs(duration.as_secs())).to_string()
 }
 
 /// HTML whose values are escaped.
@@ -154,7 +143,7 @@ impl StatusPage {
         &mut self,
         title: &str,
         columns: [&str; N],
-        rows: impl IntoIterator<Item = [String; N]>,
+        rows: impl IntoIterator<Item = [impl AsRef<str>; N]>,
     ) {
         let mut rows = rows.into_iter().peekable();
         if rows.peek().is_none() {
@@ -234,7 +223,7 @@ mod tests {
     #[test]
     fn table_without_rows_is_left_out() {
         let mut page = StatusPage::new();
-        page.table("Reasons", ["reason"], []);
+        page.table("Reasons", ["reason"], [["reason"]; 0]);
         assert!(!page.finish("/").contains("Reasons"));
     }
 }

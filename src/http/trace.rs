@@ -7,15 +7,16 @@ use iam_adapters::name::Name as _;
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{SpanBuilder, SpanKind, SpanRef, Status};
 
-use crate::telemetry::metrics::{Outcome, Route};
+use crate::telemetry::metrics::{API_PATHS, Outcome};
 
 /// The span of a request that begins.
-pub(super) fn server_span(request: &HttpRequest, route: Route) -> SpanBuilder {
+pub(super) fn server_span(request: &HttpRequest) -> SpanBuilder {
     let method = method(request.method());
     let mut attributes = vec![KeyValue::new("http.request.method", method)];
-    let name = match path(route, request.path()) {
-        Some(path) => {
-            attributes.push(KeyValue::new("http.route", path));
+    let path = API_PATHS.iter().find(|(path, _)| *path == request.path());
+    let name = match path {
+        Some((path, _)) => {
+            attributes.push(KeyValue::new("http.route", *path));
             format!("{method} {path}").into()
         }
         None => method.into(),
@@ -51,36 +52,17 @@ pub(super) fn describe(
 
 /// A client can send any other method, so these have one name.
 fn method(method: &Method) -> &'static str {
-    match *method {
-        Method::GET => "GET",
-        Method::HEAD => "HEAD",
-        Method::POST => "POST",
-        Method::PUT => "PUT",
-        Method::PATCH => "PATCH",
-        Method::DELETE => "DELETE",
-        Method::OPTIONS => "OPTIONS",
-        Method::CONNECT => "CONNECT",
-        Method::TRACE => "TRACE",
-        _ => "_OTHER",
-    }
-}
-
-/// The path of a route that exists.
-fn path(route: Route, path: &str) -> Option<&'static str> {
-    match route {
-        Route::Login => Some("/api/v1/auth/login"),
-        Route::Token => Some("/api/v1/auth/token"),
-        Route::Logout => Some("/api/v1/auth/logout"),
-        Route::BackchannelLogout => Some("/api/v1/auth/backchannel-logout"),
-        Route::WellKnown => match path {
-            "/openapi.yaml" => Some("/openapi.yaml"),
-            "/.well-known/jwks.json" => Some("/.well-known/jwks.json"),
-            "/.well-known/oauth-authorization-server" => {
-                Some("/.well-known/oauth-authorization-server")
-            }
-            "/.well-known/openid-configuration" => Some("/.well-known/openid-configuration"),
-            _ => None,
-        },
-        Route::Management | Route::Other => None,
-    }
+    static KNOWN: [Method; 9] = [
+        Method::GET,
+        Method::HEAD,
+        Method::POST,
+        Method::PUT,
+        Method::PATCH,
+        Method::DELETE,
+        Method::OPTIONS,
+        Method::CONNECT,
+        Method::TRACE,
+    ];
+    let known = KNOWN.iter().find(|known| *known == method);
+    known.map_or("_OTHER", Method::as_str)
 }

@@ -169,11 +169,7 @@ impl Visit for MemberWriter<'_> {
 /// Writes JSON, and escapes the characters that JSON allows as they are but that change how a terminal
 /// or a viewer shows the line: DEL, the C1 controls, the separators of lines and paragraphs, and the
 /// controls of direction (UAX #9).
-///
-/// # Errors
-///
-/// The writer failed.
-pub fn write_escaped(json: &str, writer: &mut impl fmt::Write) -> fmt::Result {
+pub(crate) fn write_escaped(json: &str, writer: &mut impl fmt::Write) -> fmt::Result {
     if json.bytes().all(|byte| byte < 0x7f) {
         return writer.write_str(json);
     }
@@ -227,36 +223,18 @@ const LINGER: Duration = Duration::from_millis(100);
 const BATCH_BYTES: usize = 64 * 1024;
 
 /// The most bytes in memory that are not being written. Further lines are dropped and counted.
-pub const BACKLOG_BYTES: usize = 4 * 1024 * 1024;
+pub(crate) const BACKLOG_BYTES: usize = 4 * 1024 * 1024;
 
 /// Where a [`LineWriter`] writes.
-pub trait Sink: Send + 'static {
-    /// Writes a batch of whole lines. It may block, but not after `stopping` reports the end of the
-    /// process.
-    fn write(&mut self, batch: &[u8], stopping: &Stopping<'_>);
+pub(crate) trait Sink: Send + 'static {
+    /// Writes a batch of whole lines. It may block, but not after the queue [stops](LineQueue::wait_for_stop).
+    fn write(&mut self, batch: &[u8], queue: &LineQueue);
 }
 
 impl Sink for Box<dyn Write + Send> {
-    fn write(&mut self, batch: &[u8], _: &Stopping<'_>) {
+    fn write(&mut self, batch: &[u8], _: &LineQueue) {
         // An error cannot be reported: it is the log that cannot be written.
         let _ = self.write_all(batch).and_then(|()| self.flush());
-    }
-}
-
-/// Whether the process stops.
-pub struct Stopping<'a>(&'a LineQueue);
-
-impl Stopping<'_> {
-    /// Waits for this duration, or until the process stops. Returns whether it does.
-    #[must_use]
-    pub fn wait(&self, pause: Duration) -> bool {
-        let queue = self.0.queue();
-        let waited = self
-            .0
-            .woken
-            .wait_timeout_while(queue, pause, |queue| !queue.stopped);
-        let (queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        queue.stopped
     }
 }
 
@@ -269,21 +247,16 @@ struct Queue {
     stopped: bool,
 }
 
-struct LineQueue {
+/// The lines that wait for the thread that writes them.
+pub(crate) struct LineQueue {
     queue: Mutex<Queue>,
     woken: Condvar,
     dropped: Counter,
 }
 
-impl LineQueue {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Takes lines into the queue.
 #[derive(Clone)]
-pub struct LineWriter(Arc<LineQueue>);
+pub(crate) struct LineWriter(Arc<LineQueue>);
 
 /// Writes the remaining lines when it is dropped. Keep it until the process ends.
 pub struct Flusher {
@@ -293,11 +266,11 @@ pub struct Flusher {
 
 impl LineWriter {
     /// A writer to `sink`, with a thread of this name. Dropped lines are counted in `dropped`.
-    ///
-    /// # Errors
-    ///
-    /// No thread can be started.
-    pub fn start(thread: &str, sink: impl Sink, dropped: Counter) -> io::Result<(Self, Flusher)> {
+    pub(crate) fn start(
+        thread: &str,
+        sink: impl Sink,
+        dropped: Counter,
+    ) -> io::Result<(Self, Flusher)> {
         let shared = Arc::new(LineQueue {
             queue: Mutex::default(),
             woken: Condvar::new(),
@@ -315,14 +288,13 @@ impl LineWriter {
     }
 
     /// The number of bytes of all lines that were taken until now.
-    #[must_use]
-    pub fn position(&self) -> u64 {
+    pub(crate) fn position(&self) -> u64 {
         self.0.queue().taken
     }
 
     /// Takes a line, which ends with a line feed. An urgent one is written without waiting for further
     /// lines.
-    pub fn push(&self, line: &[u8], urgent: bool) {
+    pub(crate) fn push(&self, line: &[u8], urgent: bool) {
         let mut queue = self.0.queue();
         let (before, after) = (queue.lines.len(), queue.lines.len() + line.len());
         if after > BACKLOG_BYTES {
@@ -342,6 +314,17 @@ impl LineWriter {
 }
 
 impl LineQueue {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for this duration, or until the process stops. Returns whether it does.
+    pub(crate) fn wait_for_stop(&self, pause: Duration) -> bool {
+        let waited = (self.woken).wait_timeout_while(self.queue(), pause, |queue| !queue.stopped);
+        let (queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        queue.stopped
+    }
+
     fn write_to(&self, mut sink: impl Sink) {
         let mut batch = Vec::new();
         loop {
@@ -365,7 +348,7 @@ impl LineQueue {
             mem::swap(&mut batch, &mut queue.lines);
             drop(queue);
             if !batch.is_empty() {
-                sink.write(&batch, &Stopping(self));
+                sink.write(&batch, self);
             }
             batch.clear();
             if batch.capacity() > 4 * BATCH_BYTES {
@@ -389,7 +372,7 @@ impl Drop for Flusher {
 }
 
 /// One line of the log on its way into the queue.
-pub struct LogLine<'a> {
+pub(crate) struct LogLine<'a> {
     writer: &'a LineWriter,
     urgent: bool,
 }
@@ -425,164 +408,4 @@ impl<'a> MakeWriter<'a> for LineWriter {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use std::sync::mpsc;
-
-    use iam_adapters::Refusal;
-    use serde_json::{Value, json};
-    use tracing_subscriber::layer::SubscriberExt as _;
-
-    use super::*;
-    use auth_gateway_core::error::GatewayError;
-
-    /// Keeps what is written.
-    #[derive(Clone, Default)]
-    pub(in crate::telemetry) struct Written(Arc<Mutex<Vec<u8>>>);
-
-    impl Written {
-        pub(in crate::telemetry) fn text(&self) -> String {
-            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-        }
-    }
-
-    impl Write for Written {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    /// Controls of terminals, separators of lines and controls of direction, and a letter.
-    const HOSTILE: &str = "a\"b\n\u{1b}[31m\\\u{7f}\u{80}\u{85}\u{9f}\u{e9}\u{61c}\u{200e}\u{200f}\
-        \u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}";
-
-    #[test]
-    fn line_is_one_object_with_the_fields_of_its_spans_and_everything_escaped() {
-        let sink = Written::default();
-        let made = sink.clone();
-        let layer = tracing_subscriber::fmt::layer()
-            .event_format(Json)
-            .fmt_fields(Json)
-            .with_writer(move || made.clone());
-        let refused = GatewayError::Refused(Refusal::Locked);
-        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
-            let _span = tracing::info_span!("iam", iam.operation = "login").entered();
-            tracing::warn!(
-                hostile = HOSTILE,
-                count = 3,
-                negative = -1,
-                yes = true,
-                duration_ms = 0.123_456,
-                endless = f64::INFINITY,
-                missing = None::<&str>,
-                error = &refused as &dyn Error,
-                shown = %HOSTILE,
-                "said",
-            );
-        });
-        let text = sink.text();
-        assert_eq!(text.lines().count(), 1, "{text}");
-        assert!(
-            text.trim_end()
-                .chars()
-                .all(|shown| matches!(shown, ' '..='~' | '\u{e9}'))
-        );
-        let mut line: Value = serde_json::from_str(&text).unwrap();
-        let time = line["timestamp"].take();
-        assert!(time.as_str().unwrap().parse::<jiff::Timestamp>().is_ok());
-        assert_eq!(
-            line,
-            json!({
-                "timestamp": null,
-                "level": "WARN",
-                "target": "auth_gateway::telemetry::json_lines::tests",
-                "iam.operation": "login",
-                "message": "said",
-                "hostile": HOSTILE,
-                "count": 3,
-                "negative": -1,
-                "yes": true,
-                "duration_ms": 0.123,
-                "endless": null,
-                "error": "login refused: account locked",
-                "shown": HOSTILE,
-            })
-        );
-    }
-
-    /// Sends each batch to the test, and waits for the gate where there is one.
-    struct GatedSink {
-        batches: mpsc::Sender<Vec<u8>>,
-        gate: Option<mpsc::Receiver<()>>,
-    }
-
-    impl Write for GatedSink {
-        fn write(&mut self, batch: &[u8]) -> io::Result<usize> {
-            let _ = self.batches.send(batch.to_vec());
-            if let Some(gate) = &self.gate {
-                let _ = gate.recv();
-            }
-            Ok(batch.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    fn line(writer: &LineWriter, text: &str, urgent: bool) {
-        writer.push(text.as_bytes(), urgent);
-    }
-
-    fn start(sink: GatedSink, dropped: Counter) -> (LineWriter, Flusher) {
-        let sink: Box<dyn Write + Send> = Box::new(sink);
-        LineWriter::start("log", sink, dropped).unwrap()
-    }
-
-    #[test]
-    fn lines_are_written_in_order_and_dropping_the_flusher_writes_the_last() {
-        let (sender, batches) = mpsc::channel();
-        let (writer, flusher) = start(
-            GatedSink {
-                batches: sender,
-                gate: None,
-            },
-            Counter::default(),
-        );
-        for number in 0..1000 {
-            line(&writer, &format!("{number}\n"), number % 100 == 0);
-        }
-        drop(flusher);
-        let all: Vec<u8> = batches.try_iter().flatten().collect();
-        let text = String::from_utf8(all).unwrap();
-        let numbers: Vec<usize> = text.lines().map(|line| line.parse().unwrap()).collect();
-        assert_eq!(numbers, (0..1000).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn lines_beyond_the_backlog_are_dropped_and_counted_without_waiting() {
-        let (sender, batches) = mpsc::channel();
-        let (open, gate) = mpsc::channel();
-        let dropped = Counter::default();
-        let sink = GatedSink {
-            batches: sender,
-            gate: Some(gate),
-        };
-        let (writer, flusher) = start(sink, dropped.clone());
-        line(&writer, "first\n", true);
-        assert_eq!(batches.recv().unwrap(), b"first\n");
-        let kilobyte = "x".repeat(1024);
-        for _ in 0..BACKLOG_BYTES / 1024 + 3 {
-            line(&writer, &kilobyte, false);
-        }
-        let dropped = dropped.get();
-        drop(open);
-        drop(flusher);
-        assert_eq!(dropped, 3);
-        assert_eq!(batches.recv().unwrap().len(), BACKLOG_BYTES);
-    }
-}
+pub(super) mod tests;

@@ -25,8 +25,8 @@ use opentelemetry_sdk::trace::{
     SpanProcessor,
 };
 
-pub use collector::Collector;
-pub use export::{SpanExporter, SpanQueue};
+pub(crate) use collector::Collector;
+pub(crate) use export::{SpanExporter, SpanQueue};
 
 const TRACEPARENT: &str = "traceparent";
 
@@ -47,8 +47,7 @@ pub struct Traces {
 
 impl Traces {
     /// Samples this share of the requests, and gives their spans to the processor.
-    #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         sample_ratio: f64,
         ids: impl IdGenerator + Clone + 'static,
         processor: impl SpanProcessor + 'static,
@@ -80,7 +79,7 @@ impl Traces {
     /// The context of a request, with its span if the request is sampled. `headers`: those of a trusted
     /// proxy, which decides whether its requests are sampled (W3C Trace Context), up to ten in each second of
     /// `now`, the time of a monotonic clock.
-    pub fn begin(
+    pub(crate) fn begin(
         &self,
         headers: Option<&HeaderMap>,
         now: Duration,

@@ -72,7 +72,8 @@ pub enum GatewayError {
 }
 
 /// Why a session is not accepted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum InvalidSession {
     /// Not in the format of a session token.
     #[error("malformed token")]

@@ -240,22 +240,42 @@ pub enum Ignored {
 pub trait Subscriber: fmt::Debug + Send + Sync {
     /// This happened.
     fn on_event(&self, event: &Event<'_>);
+
+    /// Whether it needs the exchanges with fresh cached data, which are nearly all events.
+    fn needs_cached_exchanges(&self) -> bool {
+        false
+    }
 }
 
 /// All subscribers, in the order in which they receive an event.
 #[derive(Debug, Clone)]
-pub struct Subscribers(Arc<[Arc<dyn Subscriber>]>);
+pub struct Subscribers {
+    all: Arc<[Arc<dyn Subscriber>]>,
+    of_cached_exchanges: Arc<[Arc<dyn Subscriber>]>,
+}
 
 impl Subscribers {
     /// These subscribers.
     #[must_use]
     pub fn new(subscribers: impl Into<Arc<[Arc<dyn Subscriber>]>>) -> Self {
-        Self(subscribers.into())
+        let all = subscribers.into();
+        let of_cached_exchanges = all.iter().filter(|each| each.needs_cached_exchanges());
+        Self {
+            of_cached_exchanges: of_cached_exchanges.cloned().collect(),
+            all,
+        }
     }
 
     /// Hands the event to each of them.
     pub fn emit(&self, event: &Event<'_>) {
-        for subscriber in &*self.0 {
+        let subscribers = match event {
+            Event::Exchange {
+                result: Ok(Source::Hit),
+                ..
+            } => &self.of_cached_exchanges,
+            _ => &self.all,
+        };
+        for subscriber in &**subscribers {
             subscriber.on_event(event);
         }
     }

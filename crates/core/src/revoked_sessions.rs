@@ -1,6 +1,7 @@
 //! The sessions that an operator revokes.
 
 use iam_adapters::Subject;
+use strum::IntoStaticStr;
 use thiserror::Error;
 
 use crate::session_id::SessionId;
@@ -51,7 +52,8 @@ impl RevokedSessions {
 }
 
 /// Why no session can be revoked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum NotRevocable {
     /// The gateway has no IAM of this name.
     #[error("no IAM has this name")]

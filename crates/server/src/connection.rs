@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -23,7 +23,6 @@ use actix_web::web::{Bytes, BytesMut, Payload};
 use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::framing::BodyFault;
 use super::{ConnectionEvents, ConnectionTimeouts, ShedReason};
 
 /// What a connection is doing.
@@ -44,19 +43,16 @@ pub(super) enum ConnectionPhase {
     Writing,
 }
 
-/// The state of one connection. Clones share it.
-#[derive(Debug, Clone)]
-pub(super) struct ConnectionState(Rc<ConnectionFields>);
-
+/// The state of one connection.
 #[derive(Debug)]
-struct ConnectionFields {
+pub(super) struct ConnectionState {
     phase: Cell<ConnectionPhase>,
     /// Since when the connection waits for its client, in every phase but `Handling`.
     waits_since: Cell<Instant>,
     /// Whether a request of this connection had a response.
     has_responded: Cell<bool>,
     /// Why the body of the current request cannot be read to its end.
-    body_fault: Cell<Option<BodyFault>>,
+    body_fault: Cell<Option<BodyError>>,
     /// Whether the connection ends with the response to the current request.
     is_last_request: Cell<bool>,
     /// Whether the limiter wants the connection to be closed, unless a request comes before that.
@@ -65,7 +61,8 @@ struct ConnectionFields {
     held: Cell<usize>,
     worker: Rc<HeldBytes>,
     waker: RefCell<Option<Waker>>,
-    timeouts: ConnectionTimeouts,
+    /// How long the client may take.
+    pub(super) timeouts: ConnectionTimeouts,
     queue_delay: QueueDelay,
 }
 
@@ -78,9 +75,8 @@ struct HeldBytes {
 }
 
 impl ConnectionState {
-    /// The state of a connection that was just accepted.
     fn new(timeouts: ConnectionTimeouts, queue_delay: QueueDelay, worker: Rc<HeldBytes>) -> Self {
-        Self(Rc::new(ConnectionFields {
+        Self {
             phase: Cell::new(ConnectionPhase::Idle),
             waits_since: Cell::new(Instant::now()),
             has_responded: Cell::default(),
@@ -92,140 +88,112 @@ impl ConnectionState {
             waker: RefCell::default(),
             timeouts,
             queue_delay,
-        }))
+        }
     }
 
     pub(super) fn phase(&self) -> ConnectionPhase {
-        self.0.phase.get()
-    }
-
-    /// How long the client may take.
-    pub(super) fn timeouts(&self) -> &ConnectionTimeouts {
-        &self.0.timeouts
+        self.phase.get()
     }
 
     /// Input was received.
     pub(super) fn received(&self) {
         if self.phase() == ConnectionPhase::Idle {
             let began = Instant::now();
-            self.0.phase.set(ConnectionPhase::ReadingHead { began });
+            self.phase.set(ConnectionPhase::ReadingHead { began });
         }
     }
 
     /// The head of a request is complete, or its body is.
     pub(super) fn begin_handling(&self) {
-        self.0.phase.set(ConnectionPhase::Handling);
+        self.phase.set(ConnectionPhase::Handling);
         self.set_must_close(false);
     }
 
     fn set_must_close(&self, must_close: bool) {
-        let (held, closing) = (self.0.held.get(), &self.0.worker.closing);
-        match (self.0.must_close.replace(must_close), must_close) {
+        let (held, closing) = (self.held.get(), &self.worker.closing);
+        match (self.must_close.replace(must_close), must_close) {
             (false, true) => closing.set(closing.get() + held),
             (true, false) => closing.set(closing.get() - held),
             _ => {}
         }
     }
 
-    /// Sets how many bytes of a request the connection holds.
     fn hold(&self, bytes: usize) {
-        let worker = &self.0.worker;
-        let before = self.0.held.replace(bytes);
+        let worker = &self.worker;
+        let before = self.held.replace(bytes);
         worker.all.set(worker.all.get() - before + bytes);
-        if self.0.must_close.get() {
+        if self.must_close.get() {
             worker.closing.set(worker.closing.get() - before + bytes);
         }
     }
 
     /// The handler waits for the body, from `now` on.
     pub(super) fn begin_reading_body(&self, now: Instant) {
-        self.0.phase.set(ConnectionPhase::ReadingBody);
-        self.0.waits_since.set(now);
+        self.phase.set(ConnectionPhase::ReadingBody);
+        self.waits_since.set(now);
     }
 
     /// The service has made the response, at `now`.
     pub(super) fn begin_writing(&self, now: Instant) {
-        self.0.phase.set(ConnectionPhase::Writing);
-        self.0.waits_since.set(now);
-        self.0.has_responded.set(true);
+        self.phase.set(ConnectionPhase::Writing);
+        self.waits_since.set(now);
+        self.has_responded.set(true);
     }
 
     /// The response is written. The time since it was made counts as idle.
     pub(super) fn end_writing(&self) {
         if self.phase() == ConnectionPhase::Writing {
-            self.0.phase.set(ConnectionPhase::Idle);
+            self.phase.set(ConnectionPhase::Idle);
         }
     }
 
     /// The body of the current request cannot be read to its end. The connection ends with the
     /// response.
-    pub(super) fn break_off_body(&self, fault: BodyFault) {
-        self.0.body_fault.set(Some(fault));
-        self.end_with_response();
-    }
-
-    /// Why the body of the current request cannot be read to its end; `None` if the client
-    /// disconnected.
-    pub(super) fn body_error(&self) -> Option<BodyError> {
-        self.0.body_fault.get().map(BodyError::from)
-    }
-
-    /// The connection ends with the response to the current request.
-    pub(super) fn end_with_response(&self) {
-        self.0.is_last_request.set(true);
-    }
-
-    /// Whether the connection ends with the response to the current request.
-    pub(super) fn ends_with_response(&self) -> bool {
-        self.0.is_last_request.get()
+    pub(super) fn break_off_body(&self, fault: BodyError) {
+        self.body_fault.set(Some(fault));
+        self.is_last_request.set(true);
     }
 
     /// Whether the first request is incomplete. Only then can a response be sent without a request:
     /// later, the client could treat it as the response to another request.
     pub(super) fn awaits_first_request(&self) -> bool {
-        matches!(self.phase(), ConnectionPhase::ReadingHead { .. }) && !self.0.has_responded.get()
+        matches!(self.phase(), ConnectionPhase::ReadingHead { .. }) && !self.has_responded.get()
     }
 
     /// When the connection ends unless the client sends or accepts something. `None` while it does not
     /// wait for the client, or while the handler has its own deadline.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let timeouts = self.timeouts();
-        let since = self.0.waits_since.get();
+        let since = self.waits_since.get();
         match self.phase() {
-            ConnectionPhase::Idle | ConnectionPhase::Writing if self.0.has_responded.get() => {
-                Some(since + timeouts.idle)
+            ConnectionPhase::Idle | ConnectionPhase::Writing if self.has_responded.get() => {
+                Some(since + self.timeouts.idle)
             }
-            ConnectionPhase::Idle | ConnectionPhase::Writing => Some(since + timeouts.head),
-            ConnectionPhase::ReadingHead { began } => Some(began + timeouts.head),
+            ConnectionPhase::Idle | ConnectionPhase::Writing => Some(since + self.timeouts.head),
+            ConnectionPhase::ReadingHead { began } => Some(began + self.timeouts.head),
             ConnectionPhase::ReadingBody | ConnectionPhase::Handling => None,
         }
-    }
-
-    /// Whether the current request has certainly waited too long for its worker.
-    pub(super) fn is_overloaded(&self) -> bool {
-        self.0.queue_delay.exceeds(self.timeouts().queue_delay)
     }
 
     /// The connection with the lowest rank is closed first; `None` where it must not be closed.
     /// Connections without a response come before those that had one.
     pub(super) fn eviction_rank(&self) -> Option<(bool, Instant)> {
-        let can_close = !self.0.must_close.get() && self.phase() != ConnectionPhase::Handling;
-        can_close.then(|| (self.0.has_responded.get(), self.0.waits_since.get()))
+        let can_close = !self.must_close.get() && self.phase() != ConnectionPhase::Handling;
+        can_close.then(|| (self.has_responded.get(), self.waits_since.get()))
     }
 
     /// Asks for the connection to be closed, unless the head of a request is complete before that.
     pub(super) fn close(&self) {
         self.set_must_close(true);
-        if let Some(waker) = self.0.waker.borrow().as_ref() {
+        if let Some(waker) = self.waker.borrow().as_ref() {
             waker.wake_by_ref();
         }
     }
 
     /// Whether the connection must be closed. If not, the task is woken when it must.
     pub(super) fn must_close(&self, waker: &Waker) -> bool {
-        let must_close = self.0.must_close.get() && self.phase() != ConnectionPhase::Handling;
+        let must_close = self.must_close.get() && self.phase() != ConnectionPhase::Handling;
         if !must_close {
-            let mut known = self.0.waker.borrow_mut();
+            let mut known = self.waker.borrow_mut();
             // A task nearly always has the same waker, and the comparison is cheaper than a clone.
             if known.as_ref().is_none_or(|known| !known.will_wake(waker)) {
                 *known = Some(waker.clone());
@@ -234,7 +202,6 @@ impl ConnectionState {
         must_close
     }
 
-    /// Waits until the connection must be closed.
     pub(super) async fn closed(&self) {
         poll_fn(|cx| {
             if self.must_close(cx.waker()) {
@@ -250,7 +217,6 @@ impl ConnectionState {
 /// The limits of one worker's connections.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConnectionLimits {
-    /// The most open connections.
     pub(super) connections: usize,
     /// The most bytes of requests that all of them may hold.
     pub(super) request_bytes: usize,
@@ -261,7 +227,7 @@ pub(super) struct ConnectionLimits {
 pub(super) struct ConnectionLimiter {
     limits: ConnectionLimits,
     held: Rc<HeldBytes>,
-    connections: RefCell<BTreeMap<u64, ConnectionState>>,
+    connections: RefCell<BTreeMap<u64, Rc<ConnectionState>>>,
     next_id: Cell<u64>,
     /// How many connections were accepted near the limit for which none has been closed yet.
     to_close: Cell<usize>,
@@ -271,7 +237,6 @@ pub(super) struct ConnectionLimiter {
 }
 
 impl ConnectionLimiter {
-    /// A limiter without connections.
     pub(super) fn new(
         limits: ConnectionLimits,
         timeouts: ConnectionTimeouts,
@@ -310,12 +275,10 @@ impl ConnectionLimiter {
         }
         let id = self.next_id.get();
         self.next_id.set(id + 1);
-        let state = ConnectionState::new(
-            self.timeouts,
-            self.queue_delay.clone(),
-            Rc::clone(&self.held),
-        );
-        self.connections.borrow_mut().insert(id, state.clone());
+        let (delay, held) = (self.queue_delay.clone(), Rc::clone(&self.held));
+        let state = Rc::new(ConnectionState::new(self.timeouts, delay, held));
+        let connections = &mut self.connections.borrow_mut();
+        connections.insert(id, Rc::clone(&state));
         Some(ConnectionPermit {
             limiter: Rc::clone(self),
             id,
@@ -350,8 +313,8 @@ impl ConnectionLimiter {
         let connections = self.connections.borrow();
         let mut idle: Vec<_> = connections
             .values()
-            .filter(|state| state.0.held.get() > 0)
-            .filter_map(|state| Some((Reverse(state.0.held.get()), state.eviction_rank()?, state)))
+            .filter(|state| state.held.get() > 0)
+            .filter_map(|state| Some((Reverse(state.held.get()), state.eviction_rank()?, state)))
             .collect();
         idle.sort_unstable_by_key(|(held, rank, _)| (*held, *rank));
         for (Reverse(held), _, state) in idle {
@@ -375,18 +338,17 @@ impl ConnectionLimiter {
 pub(super) struct ConnectionPermit {
     limiter: Rc<ConnectionLimiter>,
     id: u64,
-    state: ConnectionState,
+    state: Rc<ConnectionState>,
 }
 
 impl ConnectionPermit {
-    /// The state of the connection.
-    pub(super) fn state(&self) -> &ConnectionState {
+    pub(super) fn state(&self) -> &Rc<ConnectionState> {
         &self.state
     }
 
     /// Sets how many bytes of a request the connection holds.
     pub(super) fn hold(&self, bytes: usize) {
-        if bytes > self.state.0.held.get() {
+        if bytes > self.state.held.get() {
             self.state.hold(bytes);
         }
     }
@@ -409,10 +371,6 @@ impl Drop for ConnectionPermit {
 /// How often a worker without delay is measured.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// When the marker task that is in the worker's queue now was put there; `None` while the worker
-/// has no delay.
-type Marker = Cell<Option<Instant>>;
-
 /// Measures the delay of a worker's queue with a marker task.
 ///
 /// `tower::load_shed` sheds by the number of requests in progress. It does not see requests that
@@ -420,8 +378,10 @@ type Marker = Cell<Option<Instant>>;
 ///
 /// The queue holds each connection with an event once, in their order. A request that is handled
 /// while the marker is in the queue was queued before it, so it has waited longer than the marker.
+///
+/// It is when the marker that is in the queue now was put there; `None` while the worker has no delay.
 #[derive(Debug, Clone, Default)]
-pub(super) struct QueueDelay(Rc<Marker>);
+pub(super) struct QueueDelay(Rc<Cell<Option<Instant>>>);
 
 impl QueueDelay {
     /// Whether the request that is handled now has certainly waited longer than this.
@@ -435,28 +395,27 @@ impl QueueDelay {
     /// No marker is queued until a timer fires late, and the first late timer refuses no request:
     /// a machine that paused for a moment is not overloaded.
     pub(super) fn measure(&self, threshold: Duration) -> impl Future<Output = ()> + use<> {
-        measure(Rc::downgrade(&self.0), threshold)
-    }
-}
-
-async fn measure(marker: Weak<Marker>, threshold: Duration) {
-    loop {
-        let due = Instant::now() + INTERVAL;
-        sleep(INTERVAL).await;
-        let mut delay = due.elapsed();
-        loop {
-            let Some(marker) = marker.upgrade() else {
-                return;
-            };
-            if delay < threshold {
-                marker.set(None);
-                break;
+        let marker = Rc::downgrade(&self.0);
+        async move {
+            loop {
+                let due = Instant::now() + INTERVAL;
+                sleep(INTERVAL).await;
+                let mut delay = due.elapsed();
+                loop {
+                    let Some(marker) = marker.upgrade() else {
+                        return;
+                    };
+                    if delay < threshold {
+                        marker.set(None);
+                        break;
+                    }
+                    let queued_at = Instant::now();
+                    marker.set(Some(queued_at));
+                    drop(marker);
+                    tokio::task::yield_now().await;
+                    delay = queued_at.elapsed();
+                }
             }
-            let queued_at = Instant::now();
-            marker.set(Some(queued_at));
-            drop(marker);
-            tokio::task::yield_now().await;
-            delay = queued_at.elapsed();
         }
     }
 }
@@ -472,15 +431,6 @@ pub enum BodyError {
     Incomplete,
     /// Its chunks are not as RFC 9112 section 7.1 has them.
     MalformedChunks,
-}
-
-impl From<BodyFault> for BodyError {
-    fn from(fault: BodyFault) -> Self {
-        match fault {
-            BodyFault::Malformed => Self::MalformedChunks,
-            BodyFault::TooMuchFraming => Self::TooLarge,
-        }
-    }
 }
 
 /// Reads the body of a request within [`ConnectionTimeouts::body`]. The extractors of actix-web
@@ -502,10 +452,10 @@ pub async fn read_body(
     if announced.is_some_and(|length| length > max_bytes as u64) {
         return Err(BodyError::TooLarge);
     }
-    let connection = request.conn_data::<ConnectionState>();
+    let connection = request.conn_data::<Rc<ConnectionState>>();
     let limit = connection.map_or_else(
         || ConnectionTimeouts::default().body,
-        |connection| connection.timeouts().body,
+        |connection| connection.timeouts.body,
     );
     within(limit, connection, collect(payload, max_bytes)).await
 }
@@ -516,8 +466,11 @@ pub async fn read_body(
 #[must_use]
 pub fn is_overloaded(request: &HttpRequest) -> bool {
     request
-        .conn_data::<ConnectionState>()
-        .is_some_and(ConnectionState::is_overloaded)
+        .conn_data::<Rc<ConnectionState>>()
+        .is_some_and(|connection| {
+            let limit = connection.timeouts.queue_delay;
+            connection.queue_delay.exceeds(limit)
+        })
 }
 
 /// Calls the application, and sets the connection's phase when it has made the response.
@@ -529,12 +482,12 @@ where
     S: Service<Request>,
     S::Response: Into<Response<B>>,
 {
-    let connection = request.conn_data::<ConnectionState>().cloned();
+    let connection = request.conn_data::<Rc<ConnectionState>>().cloned();
     let response = app.call(request);
     async move {
         let mut response = response.await.map(Into::<Response<B>>::into);
         if let Some(connection) = connection {
-            if let (true, Ok(response)) = (connection.ends_with_response(), &mut response) {
+            if let (true, Ok(response)) = (connection.is_last_request.get(), &mut response) {
                 let head = response.head_mut();
                 head.set_connection_type(ConnectionType::Close);
             }
@@ -546,7 +499,7 @@ where
 
 async fn within(
     limit: Duration,
-    connection: Option<&ConnectionState>,
+    connection: Option<&Rc<ConnectionState>>,
     reading: impl Future<Output = Result<Bytes, BodyError>>,
 ) -> Result<Bytes, BodyError> {
     // Nearly always the body has arrived already, and no timer is needed.
@@ -567,8 +520,8 @@ async fn within(
         let Some(connection) = connection else {
             return error;
         };
-        connection.end_with_response();
-        connection.body_error().unwrap_or(error)
+        connection.is_last_request.set(true);
+        connection.body_fault.get().unwrap_or(error)
     })
 }
 

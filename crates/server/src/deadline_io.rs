@@ -5,6 +5,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -80,14 +81,13 @@ enum ResponseProgress {
 }
 
 impl DeadlineIo {
-    /// The I/O of a connection that was just accepted.
     pub(super) fn new(
         io: Box<dyn Transport>,
         peer: Option<SocketAddr>,
         permit: ConnectionPermit,
         events: Arc<dyn ConnectionEvents>,
     ) -> Self {
-        let head = permit.state().timeouts().head;
+        let head = permit.state().timeouts.head;
         Self {
             io,
             events,
@@ -108,8 +108,7 @@ impl DeadlineIo {
         }
     }
 
-    /// What the connection is doing.
-    pub(super) fn state(&self) -> &ConnectionState {
+    pub(super) fn state(&self) -> &Rc<ConnectionState> {
         self.permit.state()
     }
 
@@ -136,7 +135,7 @@ impl DeadlineIo {
     /// Whether the client has exceeded its time to accept more of a response.
     fn is_write_overdue(&mut self, cx: &mut Context<'_>) -> bool {
         let since = *self.write_blocked_since.get_or_insert_with(Instant::now);
-        self.has_passed(since + self.state().timeouts().write, cx)
+        self.has_passed(since + self.state().timeouts.write, cx)
     }
 
     /// Whether to receive more. Nothing is received ahead from a client that does not accept its
@@ -192,7 +191,6 @@ impl DeadlineIo {
         }
     }
 
-    /// Passes on what belongs to the current request.
     fn pass_on(&mut self, buffer: &mut ReadBuf<'_>) {
         let bytes = self.received.split_to(self.framed.min(buffer.remaining()));
         buffer.put_slice(&bytes);

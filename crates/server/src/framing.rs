@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use actix_web::http::{Method, Uri};
 
-use super::ConnectionRefusal;
+use super::{BodyError, ConnectionRefusal};
 
 /// The longest head of a request: the request line and all header fields. Browsers and proxies stay
 /// below, also with cookies: session tokens are in bodies.
@@ -39,7 +39,6 @@ pub(super) struct RequestFraming {
 
 #[derive(Debug)]
 enum FramingState {
-    /// The head is not complete.
     Head {
         /// How many bytes have been searched for its end.
         searched: usize,
@@ -48,23 +47,12 @@ enum FramingState {
     },
     /// This many bytes of the body are missing.
     Length(u64),
-    /// The body is chunked.
     Chunked(Chunks),
     /// All further bytes are for a tunnel (CONNECT, RFC 9110 section 9.3.6), which is not opened.
     Tunnel,
     /// The body cannot be read to its end.
-    Broken(BodyFault),
-    /// The request is complete.
+    Broken(BodyError),
     Complete,
-}
-
-/// Why a body cannot be read to its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BodyFault {
-    /// The chunks are not as RFC 9112 section 7.1 has them.
-    Malformed,
-    /// The chunks hold far more framing than data.
-    TooMuchFraming,
 }
 
 impl RequestFraming {
@@ -139,18 +127,16 @@ impl RequestFraming {
         framed
     }
 
-    /// Whether the head is complete.
     pub(super) const fn has_head(&self) -> bool {
         !matches!(self.state, FramingState::Head { .. })
     }
 
-    /// Whether the request is complete.
     pub(super) const fn is_complete(&self) -> bool {
         matches!(self.state, FramingState::Complete)
     }
 
     /// Why the body cannot be read to its end, where it cannot.
-    pub(super) const fn fault(&self) -> Option<BodyFault> {
+    pub(super) const fn fault(&self) -> Option<BodyError> {
         match self.state {
             FramingState::Broken(fault) => Some(fault),
             _ => None,
@@ -293,7 +279,6 @@ struct Chunks {
     framing: u64,
 }
 
-/// What the next byte belongs to.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum ChunkState {
     #[default]
@@ -315,7 +300,7 @@ enum ChunkState {
 
 impl Chunks {
     /// How many of these bytes belong to the body, and whether that is all of it.
-    fn advance(&mut self, bytes: &[u8]) -> Result<(usize, bool), BodyFault> {
+    fn advance(&mut self, bytes: &[u8]) -> Result<(usize, bool), BodyError> {
         let mut rest = bytes;
         while let Some((byte, behind)) = rest.split_first() {
             if self.state == ChunkState::Data {
@@ -332,9 +317,9 @@ impl Chunks {
             rest = behind;
             self.framing += 1;
             if self.framing > CHUNK_FRAMING_BYTES + self.data / 2 {
-                return Err(BodyFault::TooMuchFraming);
+                return Err(BodyError::TooLarge);
             }
-            self.state = self.after(*byte).ok_or(BodyFault::Malformed)?;
+            self.state = self.after(*byte).ok_or(BodyError::MalformedChunks)?;
             if self.state == ChunkState::End {
                 return Ok((bytes.len() - rest.len(), true));
             }

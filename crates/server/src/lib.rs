@@ -1,8 +1,8 @@
 //! An HTTP/1.1 listener for any actix-web application: connection limits, request deadlines,
 //! request framing and load shedding.
 //!
-//! This module imports nothing from the rest of the crate. What an application adds is in
-//! [`ConnectionEvents`]: its metrics, and its responses to connections and requests that never reach it.
+//! What an application adds is in [`ConnectionEvents`]: its metrics, and its responses to connections and
+//! requests that never reach it.
 //!
 //! It replaces `actix_web::HttpServer`, which has a deadline only for the first head of a connection.
 //! There, a later head, a body, or a response that the client does not read can occupy a connection
@@ -22,7 +22,6 @@ mod listener;
 mod open_files;
 mod passed_sockets;
 mod refusal;
-mod tls;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -30,11 +29,10 @@ use std::time::Duration;
 use actix_web::HttpResponse;
 
 pub use connection::{BodyError, is_overloaded, read_body};
-pub use listener::{Listener, bind};
-pub use open_files::{OpenFiles, raise_open_file_limit};
+pub use listener::{BindError, Listener, bind};
+pub use open_files::{connections_within, raise_open_file_limit};
 pub use passed_sockets::{PassedSocketError, PassedSockets};
 pub use refusal::ConnectionRefusal;
-pub use tls::server_config;
 
 /// What an application adds to its listener.
 pub trait ConnectionEvents: Send + Sync + 'static {

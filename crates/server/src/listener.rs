@@ -1,6 +1,7 @@
 //! One listener: a port, an application, and the limits of every connection.
 
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
@@ -14,6 +15,9 @@ use actix_service::{
 };
 use actix_web::Error;
 use actix_web::dev::{AppConfig, Server};
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::server::ResolvesServerCert;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -38,12 +42,14 @@ const REQUEST_BYTES: usize = 32 * 1024 * 1024;
 
 /// The settings of a listener.
 pub struct Listener {
+    /// The setting with the address, for the error.
+    pub setting: &'static str,
     /// The address; port 0 stands for any free port.
     pub address: SocketAddr,
     /// A socket that listens already, in place of the address.
     pub socket: Option<std::net::TcpListener>,
-    /// The TLS configuration (see [`server_config`](super::server_config)); `None`: plain HTTP.
-    pub tls: Option<rustls::ServerConfig>,
+    /// The certificate, for TLS 1.2 and 1.3; `None`: plain HTTP.
+    pub tls: Option<Arc<dyn ResolvesServerCert>>,
     /// Threads.
     pub workers: usize,
     /// The most open connections. Each worker has an equal share of them.
@@ -62,12 +68,12 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// The port cannot be bound.
+    /// [`BindError`], also if the process cannot use TLS.
     pub fn bind<F, I, S, B>(
         self,
         events: Arc<dyn ConnectionEvents>,
         app: F,
-    ) -> io::Result<(Server, SocketAddr)>
+    ) -> Result<(Server, SocketAddr), BindError>
     where
         F: Fn() -> I + Send + Clone + 'static,
         I: IntoServiceFactory<S, Request>,
@@ -79,8 +85,17 @@ impl Listener {
         <S::Service as Service<Request>>::Future: 'static,
         B: MessageBody + 'static,
     {
-        let socket = self.socket.map_or_else(|| bind(self.address), Ok)?;
-        let address = socket.local_addr()?;
+        let Self {
+            setting, address, ..
+        } = self;
+        let unbound = |source| BindError {
+            setting,
+            address,
+            source,
+        };
+        let socket = self.socket.map_or_else(|| bind(address), Ok);
+        let socket = socket.map_err(unbound)?;
+        let address = socket.local_addr().map_err(unbound)?;
         let timeouts = self.timeouts;
         let limits = ConnectionLimits {
             connections: (self.max_connections / self.workers).max(1),
@@ -94,7 +109,8 @@ impl Listener {
             .max_concurrent_connections(limits.connections + refused)
             .shutdown_timeout(u64::try_from(seconds).unwrap_or(u64::MAX));
         let stopping = server.graceful_shutdown_signal();
-        let tls = self.tls.map(Arc::new).map(TlsAcceptor::from);
+        let tls = self.tls.map(acceptor).transpose();
+        let tls = tls.map_err(|error| unbound(io::Error::other(error)))?;
         let server = server.listen("http", socket, move || {
             let stopping = stopping.clone();
             let app = app().into_factory().map_err(Into::<Error>::into);
@@ -110,7 +126,7 @@ impl Listener {
                 .client_disconnect_timeout(DRAIN_TIMEOUT)
                 .local_addr(address)
                 .on_connect_ext(|io: &DeadlineIo, data| {
-                    data.insert(io.state().clone());
+                    data.insert(Rc::clone(io.state()));
                 })
                 .h1(apply_fn_factory(app, respond));
             let queue_delay = QueueDelay::default();
@@ -121,9 +137,28 @@ impl Listener {
             // The permit is acquired when the connection is accepted, not when it is first polled.
             fn_service(move |tcp| accept(tcp, limiter.acquire(), tls.clone(), Arc::clone(&events)))
                 .and_then(http)
-        })?;
-        Ok((server.run(), address))
+        });
+        Ok((server.map_err(unbound)?.run(), address))
     }
+}
+
+/// A listener cannot be bound.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address} ({setting})")]
+pub struct BindError {
+    setting: &'static str,
+    address: SocketAddr,
+    source: io::Error,
+}
+
+/// TLS 1.2 and 1.3 with this certificate, for HTTP/1.1 only.
+fn acceptor(certificate: Arc<dyn ResolvesServerCert>) -> Result<TlsAcceptor, rustls::Error> {
+    let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_cert_resolver(certificate);
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config).into())
 }
 
 /// Binds a port. Needs a tokio runtime around it.
@@ -160,7 +195,7 @@ async fn accept(
     let stream: Box<dyn Transport> = match tls {
         None => Box::new(tcp),
         Some(tls) => tokio::select! {
-            accepted = timeout(permit.state().timeouts().head, tls.accept(tcp)) => {
+            accepted = timeout(permit.state().timeouts.head, tls.accept(tcp)) => {
                 Box::new(accepted.map_err(io::Error::from)??)
             }
             () = permit.state().closed() => {

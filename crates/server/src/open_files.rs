@@ -2,34 +2,27 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// How many files the process may have open; `None`: any number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OpenFiles(pub Option<u64>);
-
-/// Raises the limit of open files to the most that the system allows, and returns it. Many shells
-/// and service managers start programs with less.
+/// Raises the limit of open files to the most that the system allows, and returns it; `None`: any number.
+/// Many shells and service managers start programs with less.
 #[must_use]
-pub fn raise_open_file_limit() -> OpenFiles {
+pub fn raise_open_file_limit() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
         maximum: limit.maximum,
     };
     if limit.current != limit.maximum && setrlimit(Resource::Nofile, raised).is_ok() {
-        return OpenFiles(limit.maximum);
+        return limit.maximum;
     }
-    OpenFiles(limit.current)
+    limit.current
 }
 
-impl OpenFiles {
-    /// How many of the `wanted` connections clients can have: at most half of the files. Connections to
-    /// other servers, logs and management need some even when clients use all that they can get.
-    #[must_use]
-    pub fn connections(self, wanted: usize) -> usize {
-        let files = self.0.unwrap_or(u64::MAX);
-        let files = usize::try_from(files).unwrap_or(usize::MAX);
-        wanted.min(files / 2).max(1)
-    }
+/// How many of the `wanted` connections clients can have: at most half of the files. Connections to
+/// other servers, logs and management need some even when clients use all that they can get.
+#[must_use]
+pub fn connections_within(files: Option<u64>, wanted: usize) -> usize {
+    let files = usize::try_from(files.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+    wanted.min(files / 2).max(1)
 }
 
 #[cfg(test)]
@@ -46,7 +39,7 @@ mod tests {
             (10_000, Some(1), 1),
             (10_000, Some(u64::MAX), 10_000),
         ] {
-            let available = OpenFiles(files).connections(wanted);
+            let available = connections_within(files, wanted);
             assert_eq!(available, connections, "{files:?}");
         }
     }

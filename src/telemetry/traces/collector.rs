@@ -15,7 +15,7 @@ use url::Url;
 use crate::config::TraceSettings;
 
 /// A client of the receiver.
-pub struct Collector {
+pub(crate) struct Collector {
     client: UpstreamClient,
     url: Url,
     headers: Vec<(String, SecretString)>,
@@ -24,11 +24,7 @@ pub struct Collector {
 
 impl Collector {
     /// A client; does not connect. `None` if traces are off.
-    ///
-    /// # Errors
-    ///
-    /// [`ClientError`] if certificates cannot be loaded.
-    pub fn new(
+    pub(crate) fn new(
         settings: &TraceSettings,
         clock: Arc<dyn Clock>,
     ) -> Result<Option<Self>, ClientError> {
@@ -48,11 +44,7 @@ impl Collector {
         }))
     }
 
-    /// Sends an export; returns the number of spans that were rejected.
-    ///
-    /// # Errors
-    ///
-    /// The reason why nothing was accepted.
+    /// Sends an export; returns the number of spans that were rejected, or why nothing was accepted.
     pub(super) async fn send(&self, body: Vec<u8>) -> Result<u64, String> {
         let mut request = self.client.post(&self.url).body(body);
         request = request.header("content-type", "application/x-protobuf");

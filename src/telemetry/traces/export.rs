@@ -37,7 +37,7 @@ const FINAL_DEADLINE: Duration = Duration::from_secs(2);
 
 /// The ended spans that wait for their export.
 #[derive(Debug, Clone)]
-pub struct SpanQueue(Arc<SpanBuffer>);
+pub(crate) struct SpanQueue(Arc<SpanBuffer>);
 
 #[derive(Debug)]
 struct SpanBuffer {
@@ -48,9 +48,7 @@ struct SpanBuffer {
 }
 
 impl SpanQueue {
-    /// An empty queue.
-    #[must_use]
-    pub fn new(metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
         Self(Arc::new(SpanBuffer {
             waiting: Mutex::default(),
             full: Notify::new(),
@@ -108,8 +106,7 @@ pub struct SpanExporter {
 
 impl SpanExporter {
     /// An exporter of the spans of a process that has these attributes.
-    #[must_use]
-    pub fn new(queue: SpanQueue, collector: Collector, resource: Resource) -> Self {
+    pub(crate) fn new(queue: SpanQueue, collector: Collector, resource: Resource) -> Self {
         Self {
             queue,
             collector: Arc::new(Replaceable::new(Arc::new(collector))),
@@ -118,12 +115,12 @@ impl SpanExporter {
     }
 
     /// From now on, exports with other secrets or certificates.
-    pub fn replace(&self, collector: Collector) {
+    pub(crate) fn replace(&self, collector: Collector) {
         self.collector.replace(Arc::new(collector));
     }
 
     /// Exports the spans periodically. Does not return.
-    pub async fn run(&self) {
+    pub(crate) async fn run(&self) {
         let mut is_failing = false;
         loop {
             tokio::select! {
@@ -135,7 +132,7 @@ impl SpanExporter {
     }
 
     /// Exports the spans that wait, within a deadline.
-    pub async fn finish(&self) {
+    pub(crate) async fn finish(&self) {
         let _ = tokio::time::timeout(FINAL_DEADLINE, self.export_all(&mut false)).await;
     }
 

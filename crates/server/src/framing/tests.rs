@@ -69,7 +69,7 @@ fn framing_of_a_chunked_body_is_bounded_by_its_data() {
         let (_, framing) = framed(&request, 4096).expect("a request");
         (framing.is_complete(), framing.fault())
     };
-    let (fits, exceeds) = ((true, None), (false, Some(BodyFault::TooMuchFraming)));
+    let (fits, exceeds) = ((true, None), (false, Some(BodyError::TooLarge)));
     assert_eq!(chunks(1, 900), fits);
     assert_eq!(chunks(1, 920), exceeds);
     assert_eq!(chunks(1, 16 * 1024), exceeds);

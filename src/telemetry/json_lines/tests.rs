@@ -1,0 +1,159 @@
+use std::sync::mpsc;
+
+use iam_adapters::Refusal;
+use serde_json::{Value, json};
+use tracing_subscriber::layer::SubscriberExt as _;
+
+use super::*;
+use auth_gateway_core::error::GatewayError;
+
+/// Keeps what is written.
+#[derive(Clone, Default)]
+pub(in crate::telemetry) struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Written {
+    pub(in crate::telemetry) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Controls of terminals, separators of lines and controls of direction, and a letter.
+const HOSTILE: &str = "a\"b\n\u{1b}[31m\\\u{7f}\u{80}\u{85}\u{9f}\u{e9}\u{61c}\u{200e}\u{200f}\
+    \u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}";
+
+#[test]
+fn line_is_one_object_with_the_fields_of_its_spans_and_everything_escaped() {
+    let sink = Written::default();
+    let made = sink.clone();
+    let layer = tracing_subscriber::fmt::layer()
+        .event_format(Json)
+        .fmt_fields(Json)
+        .with_writer(move || made.clone());
+    let refused = GatewayError::Refused(Refusal::Locked);
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+        let _span = tracing::info_span!("iam", iam.operation = "login").entered();
+        tracing::warn!(
+            hostile = HOSTILE,
+            count = 3,
+            negative = -1,
+            yes = true,
+            duration_ms = 0.123_456,
+            endless = f64::INFINITY,
+            missing = None::<&str>,
+            error = &refused as &dyn Error,
+            shown = %HOSTILE,
+            "said",
+        );
+    });
+    let text = sink.text();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(
+        text.trim_end()
+            .chars()
+            .all(|shown| matches!(shown, ' '..='~' | '\u{e9}'))
+    );
+    let mut line: Value = serde_json::from_str(&text).unwrap();
+    let time = line["timestamp"].take();
+    assert!(time.as_str().unwrap().parse::<jiff::Timestamp>().is_ok());
+    assert_eq!(
+        line,
+        json!({
+            "timestamp": null,
+            "level": "WARN",
+            "target": "auth_gateway::telemetry::json_lines::tests",
+            "iam.operation": "login",
+            "message": "said",
+            "hostile": HOSTILE,
+            "count": 3,
+            "negative": -1,
+            "yes": true,
+            "duration_ms": 0.123,
+            "endless": null,
+            "error": "login refused: account locked",
+            "shown": HOSTILE,
+        })
+    );
+}
+
+/// Sends each batch to the test, and waits for the gate where there is one.
+struct GatedSink {
+    batches: mpsc::Sender<Vec<u8>>,
+    gate: Option<mpsc::Receiver<()>>,
+}
+
+impl Write for GatedSink {
+    fn write(&mut self, batch: &[u8]) -> io::Result<usize> {
+        let _ = self.batches.send(batch.to_vec());
+        if let Some(gate) = &self.gate {
+            let _ = gate.recv();
+        }
+        Ok(batch.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn line(writer: &LineWriter, text: &str, urgent: bool) {
+    writer.push(text.as_bytes(), urgent);
+}
+
+fn start(sink: GatedSink, dropped: Counter) -> (LineWriter, Flusher) {
+    let sink: Box<dyn Write + Send> = Box::new(sink);
+    LineWriter::start("log", sink, dropped).unwrap()
+}
+
+#[test]
+fn lines_are_written_in_order_and_dropping_the_flusher_writes_the_last() {
+    let (sender, batches) = mpsc::channel();
+    let (writer, flusher) = start(
+        GatedSink {
+            batches: sender,
+            gate: None,
+        },
+        Counter::default(),
+    );
+    for number in 0..1000 {
+        line(&writer, &format!("{number}\n"), number % 100 == 0);
+    }
+    drop(flusher);
+    let all: Vec<u8> = batches.try_iter().flatten().collect();
+    let text = String::from_utf8(all).unwrap();
+    let numbers: Vec<usize> = text.lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(numbers, (0..1000).collect::<Vec<_>>());
+}
+
+#[test]
+fn lines_beyond_the_backlog_are_dropped_and_counted_without_waiting() {
+    let (sender, batches) = mpsc::channel();
+    let (open, gate) = mpsc::channel();
+    let dropped = Counter::default();
+    let sink = GatedSink {
+        batches: sender,
+        gate: Some(gate),
+    };
+    let (writer, flusher) = start(sink, dropped.clone());
+    line(&writer, "first\n", true);
+    assert_eq!(batches.recv().unwrap(), b"first\n");
+    let kilobyte = "x".repeat(1024);
+    for _ in 0..BACKLOG_BYTES / 1024 + 3 {
+        line(&writer, &kilobyte, false);
+    }
+    let dropped = dropped.get();
+    drop(open);
+    drop(flusher);
+    assert_eq!(dropped, 3);
+    assert_eq!(batches.recv().unwrap().len(), BACKLOG_BYTES);
+}
