@@ -317,3 +317,56 @@ impl Observer for IamObserver {
         self.subscribers.emit(&Event::Clock { iam, offset });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Counting {
+        needs_cached_exchanges: bool,
+        received: AtomicU64,
+    }
+
+    impl Subscriber for Counting {
+        fn on_event(&self, _: &Event<'_>) {
+            self.received.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn needs_cached_exchanges(&self) -> bool {
+            self.needs_cached_exchanges
+        }
+    }
+
+    #[test]
+    fn exchange_with_fresh_cached_data_is_handed_only_to_the_subscribers_that_need_it() {
+        let [all, others] = [true, false].map(|needs_cached_exchanges| {
+            Arc::new(Counting {
+                needs_cached_exchanges,
+                ..Counting::default()
+            })
+        });
+        let subscribers: [Arc<dyn Subscriber>; 2] = [all.clone(), others.clone()];
+        let subscribers = Subscribers::new(subscribers);
+        let request = &RequestContext::default();
+        let refused = GatewayError::NothingGranted;
+        for (result, is_cached) in [
+            (Ok(Source::Hit), true),
+            (Ok(Source::Stale), false),
+            (Ok(Source::Miss), false),
+            (Err(&refused), false),
+        ] {
+            let before = others.received.load(Ordering::Relaxed);
+            subscribers.emit(&Event::Exchange {
+                request,
+                iam: None,
+                result,
+            });
+            let received = others.received.load(Ordering::Relaxed) - before;
+            assert_eq!(received, u64::from(!is_cached), "{result:?}");
+        }
+        assert_eq!(all.received.load(Ordering::Relaxed), 4);
+    }
+}
