@@ -217,8 +217,10 @@ impl Application {
         let management_app = move || http::app(data.clone()).configure(http::management);
         let [public, management] = listeners(settings, &parts)?;
         let events = app_state.clone().into_inner();
-        let public = public.bind(Arc::<AppState>::clone(&events), public_app)?;
-        let management = management.bind(events, management_app)?;
+        let bound = [
+            public.bind(Arc::<AppState>::clone(&events), public_app)?,
+            management.bind(events, management_app)?,
+        ];
         let iams = settings.iams.iter().zip(connected.gateway.iams().iter());
         let probing = iams.map(|(section, iam)| {
             let (adapter, interval) = (Arc::clone(iam.adapter()), section.upstream.probe_interval);
@@ -235,13 +237,7 @@ impl Application {
         let background = async move {
             tokio::join!(probing, finishing);
         };
-        Self::new(
-            settings,
-            parts,
-            &app_state,
-            [public, management],
-            background,
-        )
+        Self::new(settings, parts, &app_state, bound, background)
     }
 
     /// The service with these listeners, the public one first. The gateway of the state receives the

@@ -96,10 +96,12 @@ impl AdapterSettings for Unconfigured {
 /// One kind of IAM.
 #[derive(Debug, Clone, Copy)]
 pub struct AdapterKind {
-    name: &'static str,
+    /// The name of its section.
+    pub name: &'static str,
+    /// A section to start from, with a comment for each setting.
+    pub example: Option<&'static str>,
     fields: fn() -> Vec<&'static str>,
     read: fn(Value) -> Result<IamSettings, ConfigError>,
-    example: Option<&'static str>,
 }
 
 impl AdapterKind {
@@ -108,34 +110,24 @@ impl AdapterKind {
     pub const fn of<S: AdapterSettings + DeserializeOwned + Serialize>(name: &'static str) -> Self {
         Self {
             name,
+            example: None,
             fields: || serde_introspect::<S>().to_vec(),
             read: |section| S::deserialize(section).map(IamSettings::new),
-            example: None,
         }
     }
 
     /// The kind whose section has the settings of a client too.
     #[must_use]
-    pub const fn of_client<S: ClientSection + Serialize>(name: &'static str) -> Self {
+    pub const fn of_client<S: ClientSection + Serialize>(
+        name: &'static str,
+        example: &'static str,
+    ) -> Self {
         Self {
             name,
+            example: Some(example),
             fields: S::fields,
             read: |section| S::read(section).map(IamSettings::new),
-            example: None,
         }
-    }
-
-    /// Adds a section to start from, with a comment for each setting.
-    #[must_use]
-    pub const fn with_example(mut self, section: &'static str) -> Self {
-        self.example = Some(section);
-        self
-    }
-
-    /// The section's name.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        self.name
     }
 
     /// The keys that the section may have.
@@ -168,8 +160,8 @@ pub struct Registry {
 impl Default for Registry {
     fn default() -> Self {
         let kinds = vec![
-            AdapterKind::of_client::<KeycloakSettings>("keycloak").with_example(keycloak::EXAMPLE),
-            AdapterKind::of_client::<OAuth2Settings>("oauth2").with_example(oauth2::EXAMPLE),
+            AdapterKind::of_client::<KeycloakSettings>("keycloak", keycloak::EXAMPLE),
+            AdapterKind::of_client::<OAuth2Settings>("oauth2", oauth2::EXAMPLE),
         ];
         let sections = kinds.iter().map(|kind| format!("iam.{}", kind.name));
         let sections: Vec<_> = sections.collect();
@@ -183,12 +175,6 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// The section to start from, for a kind with this name.
-    #[must_use]
-    pub fn example(&self, name: &str) -> Option<&'static str> {
-        self.kind(name)?.example
-    }
-
     /// The kind with this name.
     #[must_use]
     pub fn kind(&self, name: &str) -> Option<&AdapterKind> {
@@ -211,7 +197,7 @@ mod tests {
     fn read(name: &str, text: &str) -> Result<IamSettings, ConfigError> {
         let section: Value = toml::from_str(text).expect("TOML");
         let registry = Registry::default();
-        let kind = registry.kinds.iter().find(|kind| kind.name() == name);
+        let kind = registry.kinds.iter().find(|kind| kind.name == name);
         kind.expect("a kind of this name").read(section)
     }
 
@@ -236,7 +222,7 @@ mod tests {
     fn fields_are_those_of_the_settings() {
         let registry = Registry::default();
         let mut kinds = registry.kinds.iter();
-        let keycloak = kinds.find(|kind| kind.name() == "keycloak");
+        let keycloak = kinds.find(|kind| kind.name == "keycloak");
         assert!(
             keycloak
                 .expect("Keycloak's")

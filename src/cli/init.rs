@@ -10,7 +10,6 @@ use aws_lc_rs::rand;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::Args;
-use iam_adapters::registry::AdapterKind;
 use zeroize::Zeroizing;
 
 use super::{Exit, UserError, write_new};
@@ -39,11 +38,10 @@ pub(super) fn init(
     registry: &Registry,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
-    let Some(example) = registry.example(iam) else {
-        let kinds = registry.kinds.iter().map(AdapterKind::name);
-        let kinds: Vec<_> = kinds
-            .filter(|kind| registry.example(kind).is_some())
-            .collect();
+    let Some(example) = registry.kind(iam).and_then(|kind| kind.example) else {
+        let kinds = registry.kinds.iter();
+        let kinds = kinds.filter_map(|kind| kind.example.and(Some(kind.name)));
+        let kinds: Vec<_> = kinds.collect();
         let problem = format!(
             "--iam {iam}: there is no such kind; there are: {}",
             kinds.join(", ")
@@ -114,14 +112,10 @@ mod tests {
     #[test]
     fn settings_of_every_kind_lack_only_the_files_that_they_name() {
         for kind in Registry::default().kinds {
-            let (result, text) = run(kind.name(), None);
+            let (result, text) = run(kind.name, None);
             assert_eq!(result.unwrap(), Exit::Ok);
             for problem in problems(&text) {
-                assert!(
-                    problem.contains("no such file"),
-                    "{}: {problem}",
-                    kind.name()
-                );
+                assert!(problem.contains("no such file"), "{}: {problem}", kind.name);
             }
             // With every line that is commented out as well.
             let all = text.lines().map(|line| match line.strip_prefix('#') {
@@ -130,11 +124,7 @@ mod tests {
             });
             let all = all.collect::<Vec<_>>().join("\n");
             for problem in problems(&all) {
-                assert!(
-                    problem.contains("no such file"),
-                    "{}: {problem}",
-                    kind.name()
-                );
+                assert!(problem.contains("no such file"), "{}: {problem}", kind.name);
             }
         }
     }

@@ -153,7 +153,7 @@ fn missing_sections() -> Vec<String> {
     let kinds: Vec<_> = Registry::default()
         .kinds
         .iter()
-        .map(iam_adapters::registry::AdapterKind::name)
+        .map(|kind| kind.name)
         .collect();
     let has = |section: &str| {
         let adapter = section

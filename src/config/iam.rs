@@ -186,12 +186,10 @@ pub(super) fn check(settings: &Settings, problems: &mut ConfigErrors) {
             );
         }
     }
-    let mut others = settings.iams.as_slice();
-    while let Some((one, rest)) = others.split_first() {
-        for other in rest {
+    for (at, other) in settings.iams.iter().enumerate() {
+        for one in settings.iams.iter().take(at) {
             check_pair(one, other, problems);
         }
-        others = rest;
     }
 }
 

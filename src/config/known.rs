@@ -41,7 +41,7 @@ impl KnownSettings {
         known.add_section("redis", serde_introspect::<RedisSettings>());
         known.add_section("redis.sentinel", serde_introspect::<SentinelSettings>());
         known.add_section("iam", &[]);
-        let kinds = registry.kinds.iter().map(|kind| (kind.name(), kind));
+        let kinds = registry.kinds.iter().map(|kind| (kind.name, kind));
         let named = iams.iter().map(|(name, kind)| (name.as_str(), kind));
         for (name, kind) in kinds.chain(named).collect::<BTreeMap<_, _>>() {
             let section = join("iam", name);

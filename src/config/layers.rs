@@ -52,31 +52,32 @@ impl Layers {
             environment,
             registry,
         } = source;
-        let mut layers = Self::default();
         let file = file.as_ref().map(Result::as_ref).transpose()?;
         let in_file = file.map(SettingsFile::values).transpose()?;
         let mut in_file = in_file.unwrap_or_default();
-        layers.iams = iam_kinds(&mut in_file, environment, registry, problems);
-        let known = KnownSettings::new(registry, &layers.iams);
+        let iams = iam_kinds(&mut in_file, environment, registry, problems);
+        let mut layers = Self {
+            known: KnownSettings::new(registry, &iams),
+            iams,
+            ..Self::default()
+        };
         for (name, value) in in_file {
             let path = file.map_or(Path::new(""), |file| &file.path);
-            layers.add_from_file(name, value, path, &known, problems);
+            layers.add_from_file(name, value, path, problems);
         }
-        let secrets = known.secrets().map(str::to_owned);
-        let secrets: Vec<_> = secrets.collect();
-        let in_file = secrets
-            .iter()
-            .filter(|key| layers.values.contains_key(*key));
-        layers.secrets_in_file = in_file.cloned().collect();
+        let secrets: Vec<_> = layers.known.secrets().map(str::to_owned).collect();
+        let mut in_file = secrets.clone();
+        in_file.retain(|key| layers.values.contains_key(key));
+        layers.secrets_in_file = in_file;
         for (variable, text) in environment {
-            if let Some(key) = known.key_of(variable) {
+            if let Some(key) = layers.known.key_of(variable) {
                 // A text, so that a secret of digits keeps its zeros. The types parse numbers.
                 let value = Value::new(None, text.expose_secret());
                 layers.values.insert(key.to_owned(), value);
                 let origin = Origin::Environment(variable.clone());
                 layers.origins.insert(key.to_owned(), origin);
-            } else if known.means_setting(variable) {
-                let nearest = known.nearest_variable(variable);
+            } else if layers.known.means_setting(variable) {
+                let nearest = layers.known.nearest_variable(variable);
                 problems.add(
                     variable,
                     format!("no such setting; the nearest is {nearest}"),
@@ -90,7 +91,6 @@ impl Layers {
         for key in &secrets {
             layers.read_secret(key, problems);
         }
-        layers.known = known;
         Ok(layers)
     }
 
@@ -120,15 +120,15 @@ impl Layers {
         key: String,
         value: Value,
         path: &Path,
-        known: &KnownSettings,
         problems: &mut ConfigErrors,
     ) {
+        let known = &self.known;
         self.origins
             .insert(key.clone(), Origin::File(path.to_owned()));
         match value.kind {
             ValueKind::Table(table) if known.is_section(&key) => {
                 for (name, value) in BTreeMap::from_iter(table) {
-                    self.add_from_file(join(&key, &name), value, path, known, problems);
+                    self.add_from_file(join(&key, &name), value, path, problems);
                 }
                 self.values
                     .insert(key, HashMap::<String, Value>::new().into());
@@ -197,7 +197,7 @@ fn iam_kinds(
     problems: &mut ConfigErrors,
 ) -> BTreeMap<String, AdapterKind> {
     let kinds = registry.kinds.iter();
-    let mut iams: BTreeMap<_, _> = kinds.map(|kind| (kind.name().to_owned(), *kind)).collect();
+    let mut iams: BTreeMap<_, _> = kinds.map(|kind| (kind.name.to_owned(), *kind)).collect();
     let in_file = in_file.get_mut("iam").map(|iams| &mut iams.kind);
     let mut sections = match in_file {
         Some(ValueKind::Table(sections)) => Some(sections),
@@ -231,7 +231,7 @@ fn iam_kinds(
                     .to_owned()
             }
             None => {
-                let kinds: Vec<_> = registry.kinds.iter().map(AdapterKind::name).collect();
+                let kinds: Vec<_> = registry.kinds.iter().map(|kind| kind.name).collect();
                 format!(
                     "type: there is no such adapter; there are: {}",
                     kinds.join(", ")

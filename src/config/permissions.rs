@@ -86,25 +86,19 @@ impl PermissionSettings {
                 problems.add(&format!("permissions.{key}"), message);
             }
         }
-        match self.source {
-            PermissionSourceKind::Iam => {}
-            PermissionSourceKind::Groups => {
-                if self.groups.is_empty() {
-                    problems.add(
-                        "permissions.groups",
-                        "is missing: no user would have a permission",
-                    );
+        match (self.source, &self.url) {
+            (PermissionSourceKind::Groups, _) if self.groups.is_empty() => problems.add(
+                "permissions.groups",
+                "is missing: no user would have a permission",
+            ),
+            (PermissionSourceKind::Http, None) => problems.add("permissions.url", "is missing"),
+            (PermissionSourceKind::Http, Some(url)) => {
+                let must_be_https = production && !url.is_local();
+                for problem in address_problems("permissions.url", url, must_be_https) {
+                    problems.add_lines(&problem);
                 }
             }
-            PermissionSourceKind::Http => match &self.url {
-                None => problems.add("permissions.url", "is missing"),
-                Some(url) => {
-                    let must_be_https = production && !url.is_local();
-                    for problem in address_problems("permissions.url", url, must_be_https) {
-                        problems.add_lines(&problem);
-                    }
-                }
-            },
+            (PermissionSourceKind::Iam | PermissionSourceKind::Groups, _) => {}
         }
         if let Some(token) = &self.token
             && !is_bearer_token(token.expose_secret())

@@ -10,48 +10,49 @@ use secrecy::ExposeSecret as _;
 use crate::config::{ConfigErrors, Settings};
 use auth_gateway_core::Keys;
 use auth_gateway_core::identifiers::IdentifierKey;
-use auth_gateway_core::keys::{Key, KeyError, KeyStore};
+use auth_gateway_core::keys::{Key, KeyStore};
 
 /// Reads the folders of the settings. For a purpose without a folder, a key is generated; the settings
 /// were checked for whether that is allowed.
 pub(super) fn load(settings: &Settings, now: Moment, problems: &mut ConfigErrors) -> Option<Keys> {
-    let (signing, sealing) = (&settings.keys.signing_dir, &settings.keys.sealing_dir);
-    let max_age = settings.keys.jwks_max_age;
-    let signing = open(signing.as_ref(), now, max_age);
-    let sealing = open(sealing.as_ref(), now, max_age);
-    for (setting, error) in [
-        ("keys.signing_dir", signing.as_ref().err()),
-        ("keys.sealing_dir", sealing.as_ref().err()),
-    ] {
-        for error in error.into_iter().flat_map(KeyError::each) {
-            problems.add(setting, error.to_string());
-        }
-    }
+    let keys = &settings.keys;
+    let when = (now, keys.jwks_max_age);
+    let signing = open(
+        "keys.signing_dir",
+        keys.signing_dir.as_ref(),
+        when,
+        problems,
+    );
+    let sealing = open(
+        "keys.sealing_dir",
+        keys.sealing_dir.as_ref(),
+        when,
+        problems,
+    );
     let (signing, sealing) = (signing.ok()?, sealing.ok()?);
-    match Keys::ephemeral(now) {
-        Ok(ephemeral) => {
-            let identifiers = settings.keys.identifier_key.as_ref();
-            let identifiers = identifiers
-                .map(|secret| Arc::new(IdentifierKey::new(secret.expose_secret().as_bytes())));
-            Some(Keys::new(
-                signing.unwrap_or(ephemeral.signing),
-                sealing.unwrap_or(ephemeral.sealing),
-                identifiers.unwrap_or(ephemeral.identifiers),
-            ))
-        }
-        Err(error) => {
-            problems.add("keys", error.to_string());
-            None
-        }
-    }
+    let ephemeral = Keys::ephemeral(now);
+    let ephemeral = ephemeral.map_err(|error| problems.add("keys", error.to_string()));
+    let ephemeral = ephemeral.ok()?;
+    let identifiers = keys.identifier_key.as_ref();
+    let identifiers = identifiers.map(|key| IdentifierKey::new(key.expose_secret().as_bytes()));
+    Some(Keys::new(
+        signing.unwrap_or(ephemeral.signing),
+        sealing.unwrap_or(ephemeral.sealing),
+        identifiers.map_or(ephemeral.identifiers, Arc::new),
+    ))
 }
 
-/// `None` if no folder is set.
+/// The keys of a folder; `None`: it is not set.
 fn open<K: Key>(
+    setting: &str,
     folder: Option<&PathBuf>,
-    now: Moment,
-    max_age: Duration,
-) -> Result<Option<KeyStore<K>>, KeyError> {
+    (now, max_age): (Moment, Duration),
+    problems: &mut ConfigErrors,
+) -> Result<Option<KeyStore<K>>, ()> {
     let opened = folder.map(|folder| KeyStore::open(folder.clone(), now, max_age));
-    opened.transpose()
+    opened.transpose().map_err(|error| {
+        for error in error.each() {
+            problems.add(setting, error.to_string());
+        }
+    })
 }

@@ -80,7 +80,7 @@ impl FilePoller {
             let _ = reading.await;
             forced = tokio::select! {
                 () = tokio::time::sleep(interval) => false,
-                () = next_hangup(&mut hangups) => true,
+                _ = async { hangups.as_mut()?.recv().await }, if hangups.is_some() => true,
             };
         }
     }
@@ -205,15 +205,6 @@ fn hangups() -> Option<Signal> {
     signal(SignalKind::hangup())
         .inspect_err(|error| tracing::warn!(%error, "SIGHUP is not handled"))
         .ok()
-}
-
-async fn next_hangup(hangups: &mut Option<Signal>) {
-    match hangups {
-        Some(hangups) => {
-            hangups.recv().await;
-        }
-        None => std::future::pending().await,
-    }
 }
 
 fn log_reload(purpose: &'static str, reloaded: &Reloaded) {

@@ -327,7 +327,7 @@ fn no_adapter_has_a_setting_with_the_name_of_a_common_one() {
             assert!(
                 !KnownSettings::iam_options().contains(&field),
                 "{} {field}",
-                kind.name()
+                kind.name
             );
         }
     }
