@@ -1,12 +1,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iam_adapters::clock::ManualClock;
-use iam_adapters::resilient::Observer;
+use iam_adapters::resilient::{Observer, Operation};
 use iam_adapters::{IamAdapter as _, Misconfiguration, Replaceable, ResilientAdapter};
 use strum::VariantArray as _;
+use test_support::scripted_iam::ScriptedIam;
 
 use super::*;
-use crate::config::sample::{Sample, registry};
+use crate::config::sample::registry;
 use crate::telemetry::metrics::{EventMetrics, Metrics};
 use auth_gateway_core::event::{Replicated, Subscribers};
 use auth_gateway_core::request::RequestContext;
@@ -98,9 +99,11 @@ async fn first_probe_that_hangs_makes_the_replica_degraded_at_its_deadline() {
     let (health, observer) = one_iam(&clock);
     let settings = crate::config::load(None, &BTreeMap::new(), &registry()).unwrap();
     let limits = settings.upstream.limits();
+    let hanging = ScriptedIam::default();
+    let _calls = hanging.hold(Operation::Probe);
     let iam = Arc::new(ResilientAdapter::new(
         &"iam".into(),
-        Replaceable::shared(Arc::new(Sample)),
+        Replaceable::shared(Arc::new(hanging)),
         limits,
         &time,
         &observer,

@@ -1,21 +1,16 @@
-//! A kind of IAM for unit tests: it needs no settings, has built-in accounts, and never responds.
+//! A kind of IAM for unit tests: it needs no settings.
 
 use std::any::Any;
-use std::future::pending;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::registry::{AdapterKind, IamSettings};
 use iam_adapters::settings::AdapterSettings;
-use iam_adapters::{
-    Authenticated, Capabilities, ClientContext, Clock, Credentials, IamAdapter, IamError,
-    Introspection, SetupError, UpstreamSession,
-};
+use iam_adapters::{Clock, IamAdapter, SetupError};
 use serde::{Deserialize, Serialize};
+use test_support::scripted_iam::ScriptedIam;
 
 use crate::config::Registry;
 
@@ -57,7 +52,7 @@ impl AdapterSettings for SampleSettings {
     }
 
     fn connect(&self, _: Arc<dyn Clock>, _: Duration) -> Result<Arc<dyn IamAdapter>, SetupError> {
-        Ok(Arc::new(Sample))
+        Ok(Arc::new(ScriptedIam::default()))
     }
 
     fn logins_per_second(&self) -> Option<NonZeroU32> {
@@ -66,59 +61,5 @@ impl AdapterSettings for SampleSettings {
 
     fn sessions_per_minute(&self) -> u32 {
         0
-    }
-}
-
-/// An IAM that accepts every call and never responds.
-#[derive(Debug)]
-pub(crate) struct Sample;
-
-#[async_trait]
-impl IamAdapter for Sample {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn issuer(&self) -> &'static str {
-        "urn:sample"
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            back_channel_logout: false,
-            ..Capabilities::FULL
-        }
-    }
-
-    async fn authenticate(
-        &self,
-        _: &Credentials,
-        _: &ClientContext,
-    ) -> Result<Authenticated, IamError> {
-        pending().await
-    }
-
-    async fn introspect(&self, _: &UpstreamSession) -> Result<Introspection, IamError> {
-        pending().await
-    }
-
-    async fn end_session(&self, _: &UpstreamSession) -> Result<(), IamError> {
-        pending().await
-    }
-
-    fn logout_audience(&self) -> Option<&str> {
-        None
-    }
-
-    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        pending().await
-    }
-
-    async fn probe(&self) -> Result<(), IamError> {
-        pending().await
-    }
-
-    async fn probe_logout(&self) -> Result<(), IamError> {
-        pending().await
     }
 }

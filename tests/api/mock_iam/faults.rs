@@ -19,7 +19,7 @@ use mock_iam::journal::Filter;
 use secrecy::SecretString;
 use test_support::resilient::resilient;
 
-use super::administrator::Administrator;
+use super::administrator::administrator;
 use super::{REALM, RunningMock};
 
 /// The timeout of waits for expected events.
@@ -34,14 +34,14 @@ const OPERATIONS: [Operation; 5] = [
 ];
 
 pub(super) struct FaultFixture {
-    administrator: Administrator,
+    running_mock: Arc<RunningMock>,
     pub(super) user: Account,
 }
 
 impl FaultFixture {
     pub(super) async fn new() -> Self {
-        let running_mock = RunningMock::new(Arc::new(SystemClock::default()));
-        let administrator = Administrator::of(running_mock, None);
+        let running_mock = Arc::new(RunningMock::new(Arc::new(SystemClock::default())));
+        let administrator = administrator(&running_mock, None);
         let password = SecretString::from("alice-pass");
         let email = "alice@example.test".to_owned();
         let none = Permissions::default();
@@ -51,14 +51,11 @@ impl FaultFixture {
             password,
             subject,
         };
-        Self {
-            administrator,
-            user,
-        }
+        Self { running_mock, user }
     }
 
     pub(super) fn running_mock(&self) -> &RunningMock {
-        &self.administrator.running_mock
+        &self.running_mock
     }
 
     pub(super) fn credentials(&self) -> Credentials {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use test_support::suite::{self, IamFixture};
 
 use super::RunningMock;
-use super::administrator::Administrator;
+use super::administrator::administrator;
 
 fn fixture() -> IamFixture {
-    IamFixture::new(|clock| Arc::new(Administrator::of(RunningMock::new(clock), None)))
+    IamFixture::new(|clock| Arc::new(administrator(&Arc::new(RunningMock::new(clock)), None)))
 }
 
 macro_rules! over_the_wire {

@@ -5,10 +5,11 @@
 
 use std::cell::RefCell;
 
-use auth_gateway_fuzz::gateway::{Answer, Gateway, PERMISSIONS, USERS};
+use auth_gateway_fuzz::gateway::{Gateway, PERMISSIONS, USERS, is_well_formed};
 use auth_gateway_fuzz::{claims, is_scope_name};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
+use test_support::wire::Answer;
 
 struct Fixture {
     gateway: Gateway,
@@ -34,7 +35,7 @@ fuzz_target!(|input: &[u8]| {
         };
         let path = format!("/api/v1/auth/{endpoint}");
         let answer = fixture.gateway.post_json(&path, &body);
-        answer.is_well_formed();
+        is_well_formed(&answer);
         if answer.status != 200 {
             return;
         }

@@ -5,28 +5,29 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use auth_gateway_fuzz::{NOW, claims};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::clock::ManualClock;
-use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::logout_token::{
     AGE_MAX, Ended, LogoutNotice, LogoutTokenError, LogoutTokens, SKEW_MAX,
-};
-use iam_adapters::{
-    Authenticated, Capabilities, ClientContext, Credentials, IamAdapter, IamError, Introspection,
-    UpstreamSession,
 };
 use libfuzzer_sys::fuzz_target;
 use mock_iam::LogoutSigner;
 use serde_json::{Value, json};
+use test_support::scripted_iam::{CLIENT, ScriptedIam};
 use tokio::runtime::{Builder, Runtime};
 
 struct Fixture {
     runtime: Runtime,
     tokens: LogoutTokens,
-    signer: Arc<LogoutSigner>,
+    iam: Arc<ScriptedIam>,
+}
+
+impl Fixture {
+    fn signer(&self) -> &LogoutSigner {
+        self.iam.signer.as_ref().expect("a signer")
+    }
 }
 
 // `@KID@`, `@ISS@` and `@AUD@` in the input are replaced by those of the IAM, `@NOW@` by the time. The
@@ -36,8 +37,8 @@ fuzz_target!(|input: &str| {
     FIXTURE.with(|fixture| {
         let now = NOW.unix_seconds();
         let input = input
-            .replace("@KID@", fixture.signer.key_id())
-            .replace("@ISS@", ISSUER)
+            .replace("@KID@", fixture.signer().key_id())
+            .replace("@ISS@", fixture.iam.issuer)
             .replace("@AUD@", CLIENT)
             .replace("@NOW@", &now.to_string());
         let verify = |token: &str| fixture.runtime.block_on(fixture.tokens.verify(token));
@@ -53,7 +54,7 @@ fuzz_target!(|input: &str| {
             .is_err()
         );
 
-        let token = fixture.signer.sign(header, payload).expect("a signature");
+        let token = fixture.signer().sign(header, payload).expect("a signature");
         match verify(&token) {
             Ok(notice) => has_content(fixture, header, &token, &notice),
             Err(LogoutTokenError::Invalid(_)) => {}
@@ -62,70 +63,18 @@ fuzz_target!(|input: &str| {
     });
 });
 
-const ISSUER: &str = "https://iam.test/realms/shop";
-const CLIENT: &str = "auth-gateway";
-
-/// An IAM that has only keys.
-#[derive(Debug)]
-struct Iam(Arc<LogoutSigner>);
-
 fn fixture() -> Fixture {
-    let signer = Arc::new(LogoutSigner::generate().expect("randomness"));
+    let iam = Arc::new(ScriptedIam {
+        signer: Some(LogoutSigner::generate().expect("randomness")),
+        ..ScriptedIam::default()
+    });
     let clock = Arc::new(ManualClock::at(NOW.unix));
-    let tokens = LogoutTokens::of(Arc::new(Iam(Arc::clone(&signer))), clock);
+    let tokens = LogoutTokens::of(Arc::<ScriptedIam>::clone(&iam), clock);
     let runtime = Builder::new_current_thread().enable_all().build();
     Fixture {
         runtime: runtime.expect("a runtime"),
         tokens: tokens.expect("an IAM that sends tokens"),
-        signer,
-    }
-}
-
-#[async_trait]
-impl IamAdapter for Iam {
-    fn name(&self) -> &'static str {
-        "scripted"
-    }
-
-    fn issuer(&self) -> &str {
-        ISSUER
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::FULL
-    }
-
-    async fn authenticate(
-        &self,
-        _: &Credentials,
-        _: &ClientContext,
-    ) -> Result<Authenticated, IamError> {
-        Err(IamError::Saturated)
-    }
-
-    async fn introspect(&self, _: &UpstreamSession) -> Result<Introspection, IamError> {
-        Err(IamError::Saturated)
-    }
-
-    async fn end_session(&self, _: &UpstreamSession) -> Result<(), IamError> {
-        Err(IamError::Saturated)
-    }
-
-    fn logout_audience(&self) -> Option<&str> {
-        Some(CLIENT)
-    }
-
-    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        let keys = self.0.key_set().expect("keys").to_string();
-        Ok(VerificationKeys::parse(keys.as_bytes()).expect("keys"))
-    }
-
-    async fn probe(&self) -> Result<(), IamError> {
-        Err(IamError::Saturated)
-    }
-
-    async fn probe_logout(&self) -> Result<(), IamError> {
-        Err(IamError::Saturated)
+        iam,
     }
 }
 
@@ -135,14 +84,14 @@ fn has_content(fixture: &Fixture, header: &str, token: &str, notice: &LogoutNoti
         return;
     };
     assert_eq!(header["alg"], "ES256");
-    assert_eq!(header["kid"], fixture.signer.key_id());
+    assert_eq!(header["kid"], fixture.signer().key_id());
     let typ = header["typ"].as_str().expect("a type").to_ascii_lowercase();
     assert!(typ.ends_with("logout+jwt"));
     assert!(header.get("crit").is_none());
     let Some(claims) = claims(token) else {
         return;
     };
-    assert_eq!(claims["iss"], ISSUER);
+    assert_eq!(claims["iss"], fixture.iam.issuer);
     let audience = json!(CLIENT);
     let named = claims["aud"] == audience
         || claims["aud"]

@@ -1,5 +1,6 @@
 //! The fixture of the conformance suite for the mock and for wrappers of it.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -10,10 +11,16 @@ use mock_iam::{Directory, Identity, Mock, MockSettings, User, Users};
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 
+use crate::totp;
+
 /// Makes an adapter whose tokens have these claims.
 type Connect = Box<dyn Fn(ClaimSources) -> Arc<dyn IamAdapter> + Send + Sync>;
 
-use crate::totp;
+/// The logout tokens that the client received.
+type Received = Pin<Box<dyn Future<Output = Vec<String>> + Send>>;
+
+/// Sends a logout token for each of these sessions, which have ended.
+type Notify = Box<dyn Fn(Vec<(Subject, String)>) -> Received + Send + Sync>;
 
 /// The administrator of an empty mock, for suites that test adapters.
 ///
@@ -22,6 +29,7 @@ pub struct MockFixture {
     directory: Arc<Directory>,
     adapter: Arc<dyn IamAdapter>,
     connect: Connect,
+    notify: Option<Notify>,
 }
 
 impl MockFixture {
@@ -54,6 +62,22 @@ impl MockFixture {
             directory,
             adapter: connect(ClaimSources::NONE),
             connect: Box::new(connect),
+            notify: None,
+        }
+    }
+
+    /// Logout tokens are sent in this way, one for each session that ends.
+    #[must_use]
+    pub fn notifying<R>(
+        self,
+        notify: impl Fn(Vec<(Subject, String)>) -> R + Send + Sync + 'static,
+    ) -> Self
+    where
+        R: Future<Output = Vec<String>> + Send + 'static,
+    {
+        Self {
+            notify: Some(Box::new(move |ended| Box::pin(notify(ended)))),
+            ..self
         }
     }
 }
@@ -146,12 +170,22 @@ impl Fixture for MockFixture {
             self.directory.end_session_by_id(&session.id),
             "active before"
         );
+        if let Some(notify) = &self.notify {
+            return notify(vec![(user.subject.clone(), session.id.clone())]).await;
+        }
         let (subject, id) = (Some(&user.subject), Some(session.id.as_str()));
         Vec::from_iter(self.directory.logout_token(subject, id))
     }
 
     async fn end_sessions_of(&self, user: &Account) -> Vec<String> {
+        let sessions = self.directory.sessions().into_iter();
+        let sessions = sessions.filter(|session| session.subject == user.subject);
+        let ended = sessions.map(|session| (session.subject, session.id));
+        let ended = ended.collect();
         self.directory.end_sessions_of(&user.email).expect("known");
+        if let Some(notify) = &self.notify {
+            return notify(ended).await;
+        }
         Vec::from_iter(self.directory.logout_token(Some(&user.subject), None))
     }
 }

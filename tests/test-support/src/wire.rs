@@ -80,6 +80,12 @@ impl<S: Read + Write> Connection<S> {
         self.receive(false)
     }
 
+    /// The same; `None`: the peer closes the connection without a byte.
+    #[track_caller]
+    pub fn answer_unless_closed(&mut self) -> Option<Answer> {
+        (!self.read.is_empty() || self.more()).then(|| self.answer())
+    }
+
     /// Reads the response to a HEAD, which has a length and no body.
     #[track_caller]
     pub fn answer_to_head(&mut self) -> Answer {
@@ -145,14 +151,18 @@ impl<S: Read + Write> Connection<S> {
     #[track_caller]
     fn more(&mut self) -> bool {
         let mut buffer = [0; 16 * 1024];
-        match self.stream.read(&mut buffer) {
-            Ok(0) => false,
-            Ok(length) => {
-                self.read.extend(&buffer[..length]);
-                true
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return false,
+                Ok(length) => {
+                    self.read.extend(&buffer[..length]);
+                    return true;
+                }
+                // A signal, such as the timer of a fuzzer.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return false,
+                Err(error) => panic!("{error}, after {:?}", self.text()),
             }
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => false,
-            Err(error) => panic!("{error}, after {:?}", self.text()),
         }
     }
 
