@@ -23,7 +23,9 @@ pub(super) fn client() -> ClientContext {
 }
 
 /// A login with the right password.
-pub(super) async fn log_in(adapter: &impl IamAdapter) -> Result<Authenticated, IamError> {
+pub(super) async fn log_in(
+    adapter: &(impl IamAdapter + ?Sized),
+) -> Result<Authenticated, IamError> {
     let credentials = credentials(PASSWORD);
     adapter.authenticate(&credentials, &client()).await
 }

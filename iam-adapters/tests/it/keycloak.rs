@@ -17,7 +17,6 @@ use super::calls::{
     permissions,
 };
 
-mod faults;
 mod grant;
 mod introspection;
 mod issuer;

@@ -6,6 +6,8 @@ mod calls;
 #[cfg(test)]
 mod client;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod keycloak;
 #[cfg(test)]
 mod oauth2;
