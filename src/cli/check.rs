@@ -64,7 +64,7 @@ pub(super) fn check(
     if !online {
         writeln!(out, "{CONFIRMATION}")?;
     }
-    let mut report = Report(out);
+    let mut report = CheckReport(out);
     report.summary(&settings, &parts)?;
     if !online {
         return Ok(Exit::Ok);
@@ -95,7 +95,7 @@ async fn call(
     parts: &ServiceDependencies,
     account: Option<(&String, &String)>,
     scopes: &[String],
-    report: &mut Report<'_>,
+    report: &mut CheckReport<'_>,
 ) -> io::Result<bool> {
     let startup::Service { gateway, health } = startup::connect(settings, parts);
     // One IAM needs no name.
@@ -191,7 +191,7 @@ async fn run_session(
     parts: &ServiceDependencies,
     credentials: &Credentials,
     scopes: &[String],
-    report: &mut Report<'_>,
+    report: &mut CheckReport<'_>,
 ) -> io::Result<bool> {
     let request = &RequestContext::default();
     let session = match gateway.log_in(request, credentials).await {
@@ -243,9 +243,9 @@ async fn run_session(
 }
 
 /// The lines of the check, each with a label.
-struct Report<'a>(&'a mut dyn Write);
+struct CheckReport<'a>(&'a mut dyn Write);
 
-impl Report<'_> {
+impl CheckReport<'_> {
     fn line(&mut self, label: &str, text: impl Display) -> io::Result<()> {
         writeln!(self.0, "  {label:<14}{text}")
     }

@@ -36,7 +36,7 @@ pub(super) struct Reloadable {
     pub(super) permission_source: Option<Arc<PermissionSource>>,
     pub(super) tls: Option<Arc<ServerCertificate>>,
     pub(super) redis: Option<Redis>,
-    pub(super) operator_token: Option<SecretString>,
+    pub(super) operator_token: Option<Arc<SecretString>>,
     pub(super) collector: Option<Collector>,
 }
 
@@ -73,7 +73,7 @@ impl Reloadable {
             permission_source: permission_source.map(Arc::new),
             tls,
             redis,
-            operator_token: settings.management.token.clone(),
+            operator_token: settings.management.token.clone().map(Arc::new),
             collector: traces::collector(settings, clock, problems),
         })
     }
@@ -130,10 +130,10 @@ impl ServiceDependencies {
         clock: Arc<dyn Clock>,
     ) -> Result<(Settings, Self), InvalidSettings> {
         let source = SettingsSource::new(file, environment, registry);
-        let (settings, parts) =
+        let (settings, mut parts) =
             source.load_with(|settings, _, problems| Self::assemble(settings, clock, problems))?;
-        let source = Some(Arc::new(source));
-        Ok((settings, Self { source, ..parts }))
+        parts.source = Some(Arc::new(source));
+        Ok((settings, parts))
     }
 
     /// Reads every file that the settings name, and builds the adapters. Makes no connection.
@@ -177,7 +177,6 @@ impl ServiceDependencies {
         );
         let traces = (built.collector)
             .map(|collector| traces::traces(&settings.traces, collector, &metrics, &*random));
-        let operator_token = built.operator_token.map(Arc::new);
         let replication = built.redis.zip(settings.redis.as_ref());
         let replication = replication.map(|(redis, section)| {
             let outboxes = Outboxes::new(&redis, &clock, &*random, section.share_knowledge);
@@ -199,7 +198,7 @@ impl ServiceDependencies {
                 .map(|(_, outboxes)| outboxes.replicas())
                 .unwrap_or_default(),
             replication,
-            operator_token: operator_token.map(Replaceable::shared),
+            operator_token: built.operator_token.map(Replaceable::shared),
             traces,
             source: None,
         })

@@ -145,7 +145,7 @@ impl FilePoller {
             current.replace(new);
         }
         if let (Some(current), Some(new)) = (&parts.operator_token, new.operator_token) {
-            current.replace(Arc::new(new));
+            current.replace(new);
         }
         if let (Some((_, current)), Some(new)) = (&parts.traces, new.collector) {
             current.replace(new);

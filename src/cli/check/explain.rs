@@ -10,7 +10,7 @@ use iam_adapters::{
 };
 use serde_json::Value;
 
-use super::Report;
+use super::CheckReport;
 use crate::config::IamSection;
 use auth_gateway_core::iams::Iam;
 
@@ -36,7 +36,7 @@ pub(super) struct Explanation<'a> {
 
 impl Explanation<'_> {
     /// Writes two lines for each scope and each claim.
-    pub(super) fn write(&self, scopes: &[String], report: &mut Report<'_>) -> io::Result<()> {
+    pub(super) fn write(&self, scopes: &[String], report: &mut CheckReport<'_>) -> io::Result<()> {
         self.write_nothing_stated(report)?;
         let policy = self.iam.policy();
         let allowed = policy.allowed_scopes.as_ref();
@@ -62,7 +62,7 @@ impl Explanation<'_> {
 
     /// The line about rights that the IAM does not state, with the setting that may be the cause, unless it
     /// states some or needs to state none.
-    fn write_nothing_stated(&self, report: &mut Report<'_>) -> io::Result<()> {
+    fn write_nothing_stated(&self, report: &mut CheckReport<'_>) -> io::Result<()> {
         let groups = self.rights.groups.as_ref();
         let (what, names): (_, &[_]) = match self.source {
             None if self.rights.at_iam.is_empty() => {
