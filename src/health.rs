@@ -17,7 +17,7 @@ use iam_adapters::{Clock, IamError, Misconfiguration, Moment};
 use strum::IntoStaticStr;
 
 use auth_gateway_core::event::{Event, Subscriber};
-use auth_gateway_core::results::Source;
+use auth_gateway_core::results::DataSource;
 
 pub use certificate::Validity;
 pub use lifecycle::Lifecycle;
@@ -260,7 +260,7 @@ impl Subscriber for Health {
         match *event {
             Event::Exchange {
                 iam: Some(iam),
-                result: Ok(Source::Stale),
+                result: Ok(DataSource::Stale),
                 ..
             } => {
                 if let Some(iam) = self.iam(iam) {

@@ -30,10 +30,10 @@ use crate::telemetry::json_lines::Flusher;
 use crate::telemetry::metrics::{EventMetrics, Metrics};
 use auth_gateway_core::TokenPolicy;
 use auth_gateway_core::event::{Event, Subscriber, Subscribers};
-use auth_gateway_core::iams::{Iam, IamParts};
-use auth_gateway_core::shared_tables::SharedTables;
+use auth_gateway_core::iams::IamParts;
+use auth_gateway_core::replica_state::ReplicaState;
 use auth_gateway_core::upstream_logouts::UpstreamLogouts;
-use auth_gateway_core::{Gateway, GatewayParts, Policy};
+use auth_gateway_core::{Gateway, Policy};
 use auth_gateway_replication::ReplicationStream;
 use auth_gateway_server::Listener;
 
@@ -108,22 +108,15 @@ pub fn connect(settings: &Settings, parts: &ServiceDependencies) -> Service {
     });
     let iams = iams.collect();
     let policy = policy(settings);
-    let tables = SharedTables::new(
+    let replica = ReplicaState::new(
+        Arc::clone(clock),
+        Arc::clone(&parts.random),
+        Arc::clone(&parts.keys),
+        subscribers,
         policy.login_limits,
-        Arc::clone(&parts.keys.identifiers),
-        clock,
-        &subscribers,
         parts.replicas.clone(),
     );
-    let gateway = Gateway::new(GatewayParts {
-        iams,
-        keys: Arc::clone(&parts.keys),
-        clock: Arc::clone(clock),
-        random: Arc::clone(&parts.random),
-        policy,
-        tables,
-        subscribers,
-    });
+    let gateway = Gateway::new(iams, policy, replica);
     Service {
         gateway: Arc::new(gateway),
         health,
@@ -221,9 +214,9 @@ impl Application {
             public.bind(Arc::<AppState>::clone(&events), public_app)?,
             management.bind(events, management_app)?,
         ];
-        let iams = settings.iams.iter().zip(connected.gateway.iams().iter());
+        let iams = settings.iams.iter().zip(connected.gateway.iams.iter());
         let probing = iams.map(|(section, iam)| {
-            let (adapter, interval) = (Arc::clone(iam.adapter()), section.upstream.probe_interval);
+            let (adapter, interval) = (Arc::clone(&iam.adapter), section.upstream.probe_interval);
             async move {
                 // Readiness does not depend on requests of users. The observer of the adapter gets the results.
                 loop {
@@ -406,7 +399,7 @@ fn max_connections(wanted: usize) -> usize {
 
 /// Calls each IAM once more for logouts that failed, within a deadline.
 async fn finish_logouts(gateway: &Gateway) {
-    let logouts = || gateway.iams().iter().map(Iam::upstream_logouts);
+    let logouts = || gateway.iams.iter().map(|iam| &iam.upstream_logouts);
     let finished = join_all(logouts().map(UpstreamLogouts::finish_now));
     let _ = timeout(FINAL_LOGOUTS_DEADLINE, finished).await;
     let unfinished: usize = logouts().map(|logouts| logouts.unfinished_count()).sum();

@@ -10,7 +10,7 @@ use auth_gateway::config::Settings;
 use auth_gateway::http::{self, AppState};
 use auth_gateway::startup::{self, Application, ServiceDependencies};
 use auth_gateway::telemetry::metrics::Metrics;
-use auth_gateway_core::shared_tables::Replicas;
+use auth_gateway_core::replica_state::Replicas;
 use auth_gateway_core::upstream_logouts::UpstreamLogouts;
 use futures_util::future::{FutureExt as _, join_all};
 use iam_adapters::{ClaimSources, Clock, IamAdapter, Replaceable};
@@ -114,8 +114,8 @@ fn serve(
 async fn probe(namespaces: Arc<Namespaces>, interval: Duration) {
     loop {
         let gateways = gateways(&namespaces);
-        let iams = gateways.iter().flat_map(|it| it.gateway.iams().iter());
-        join_all(iams.map(|iam| iam.adapter().probe())).await;
+        let iams = gateways.iter().flat_map(|it| it.gateway.iams.iter());
+        join_all(iams.map(|iam| iam.adapter.probe())).await;
         tokio::time::sleep(interval).await;
     }
 }
@@ -125,8 +125,8 @@ async fn finish_logouts(namespaces: Arc<Namespaces>) {
     loop {
         tokio::time::sleep(UpstreamLogouts::INTERVAL).await;
         let gateways = gateways(&namespaces);
-        let iams = gateways.iter().flat_map(|it| it.gateway.iams().iter());
-        join_all(iams.map(|iam| iam.upstream_logouts().finish_due())).await;
+        let iams = gateways.iter().flat_map(|it| it.gateway.iams.iter());
+        join_all(iams.map(|iam| iam.upstream_logouts.finish_due())).await;
     }
 }
 
@@ -187,9 +187,9 @@ impl GatewayNamespaces {
             ..parts.clone()
         };
         let connected = startup::connect(settings, &parts);
-        for iam in connected.gateway.iams().iter() {
+        for iam in connected.gateway.iams.iter() {
             // The mock responds at once.
-            let _ = iam.adapter().probe().now_or_never();
+            let _ = iam.adapter.probe().now_or_never();
         }
         iam.replace(Arc::<Mock>::clone(&mock));
         let app_state = connected.app_state(settings, &parts);

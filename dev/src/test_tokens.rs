@@ -40,9 +40,9 @@ pub enum TestTokenError {
 /// [`TestTokenError`].
 pub fn sign(gateway: &Gateway, token: TestToken) -> Result<SecretString, TestTokenError> {
     let now = gateway.now();
-    let policy = gateway.policy();
+    let policy = &gateway.policy;
     let defaults = default_claims(&policy.token, &policy.default_scope, now)?;
-    let keys = gateway.keys().signing.key_set();
+    let keys = gateway.replica.keys.signing.key_set();
     sign_with(keys.current(now), policy.token.token_type, defaults, token)
 }
 

@@ -54,8 +54,11 @@ pub fn inspect(
     jwks_max_age: Duration,
     token: &str,
 ) -> Result<Inspection, NotAJwt> {
-    let (policy, now) = (&gateway.policy().token, gateway.now());
-    let published = gateway.keys().published(policy.lifetime, jwks_max_age, now);
+    let (policy, now) = (&gateway.policy.token, gateway.now());
+    let published = gateway
+        .replica
+        .keys
+        .published(policy.lifetime, jwks_max_age, now);
     inspect_with(&published, policy, now.unix_seconds(), token)
 }
 

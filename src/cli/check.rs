@@ -104,8 +104,8 @@ async fn call(
         _ => format!("{} ", iam.name()),
     };
     let mut all_respond = true;
-    for iam in gateway.iams().iter() {
-        let adapter = iam.adapter();
+    for iam in gateway.iams.iter() {
+        let adapter = &iam.adapter;
         let probed = adapter.probe().await;
         let responds = probed.map(|()| format!("responds, as {}", adapter.issuer()));
         all_respond &= report.result("IAM", &name_of(iam), responds)?;
@@ -135,17 +135,17 @@ async fn call(
         return Ok(false);
     }
     let mut passed = wrong_clocks.is_empty();
-    let with_logins = gateway.iams().iter();
-    for iam in with_logins.filter(|iam| iam.policy().allows_logins) {
-        let refused = try_made_up_account(&**iam.adapter()).await;
+    let with_logins = gateway.iams.iter();
+    for iam in with_logins.filter(|iam| iam.policy.allows_logins) {
+        let refused = try_made_up_account(&*iam.adapter).await;
         let refused = refused.map(|()| "ok, of a made-up account");
         passed &= report.result("refusal", &name_of(iam), refused)?;
     }
     // The logout of the test account is a better test.
-    let tested = account.and_then(|(email, _)| gateway.iams().for_login(email));
-    for iam in gateway.iams().iter() {
+    let tested = account.and_then(|(email, _)| gateway.iams.for_login(email));
+    for iam in gateway.iams.iter() {
         if tested.is_none_or(|tested| tested.name() != iam.name())
-            && let Err(problem) = iam.adapter().probe_logout().await
+            && let Err(problem) = iam.adapter.probe_logout().await
         {
             passed = report.failure("logout", format_args!("{}{problem:#}", name_of(iam)))?;
         }
@@ -211,7 +211,7 @@ async fn run_session(
     };
     let lifetime = exchanged.expires_in;
     report.line("exchange", format_args!("ok, a token for {lifetime} s"))?;
-    let iam = gateway.iams().for_login(credentials.email());
+    let iam = gateway.iams.for_login(credentials.email());
     let mut sections = settings.iams.iter().zip(&parts.iams);
     let section = sections.find(|(section, _)| iam.is_some_and(|iam| iam.name() == section.name));
     let mut buffer = Zeroizing::default();

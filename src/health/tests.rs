@@ -51,7 +51,7 @@ fn serve_stale(health: &Health, iam: &str) {
     health.on_event(&Event::Exchange {
         request: &RequestContext::default(),
         iam: Some(&iam.into()),
-        result: Ok(Source::Stale),
+        result: Ok(DataSource::Stale),
     });
 }
 

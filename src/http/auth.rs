@@ -147,7 +147,7 @@ pub(super) async fn log_in(
         return Err(failed(error));
     }
     let credentials = credentials?;
-    if credentials.otp().is_some() && !gateway.iams().take_otp(credentials.email()) {
+    if credentials.otp().is_some() && !gateway.iams.take_otp(credentials.email()) {
         return Err(ApiError::InvalidRequest(InvalidRequest::Unsupported("otp")));
     }
     let session = gateway.log_in(context, &credentials).await;

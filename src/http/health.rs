@@ -26,12 +26,12 @@ pub(super) async fn ready(app_state: Data<AppState>) -> HttpResponse {
     let now = app_state.gateway.now();
     let report = report(&app_state, now);
     app_state.health.log_change(&report);
-    let keys = app_state.gateway.keys();
+    let keys = &app_state.gateway.replica.keys;
     let status = match report.readiness {
         Readiness::Ready | Readiness::Degraded => StatusCode::OK,
         Readiness::NotReady => StatusCode::SERVICE_UNAVAILABLE,
     };
-    let iams = app_state.gateway.iams().iter().zip(&report.iams);
+    let iams = app_state.gateway.iams.iter().zip(&report.iams);
     let iams: Vec<_> = iams.map(|(iam, last)| iam_state(iam, last)).collect();
     let (signing, sealing) = (keys.signing.key_set(), keys.sealing.key_set());
     let body = json!({
@@ -51,15 +51,15 @@ pub(super) async fn ready(app_state: Data<AppState>) -> HttpResponse {
 /// The state of this replica with everything that degrades it.
 pub(super) fn report(app_state: &AppState, now: Moment) -> Report {
     let mut report = app_state.health.report(now);
-    for warning in app_state.gateway.keys().warnings(now) {
+    for warning in app_state.gateway.replica.keys.warnings(now) {
         report.add(warning.into());
     }
-    if !app_state.gateway.tables().revocations.has_room(now) {
+    if !app_state.gateway.replica.revocations.has_room(now) {
         let message = "too many live revocations: no session can begin";
         report.add(Reason::new(ReasonCode::RevocationsFull, message));
     }
-    for iam in app_state.gateway.iams().iter() {
-        let Some(overdue) = iam.upstream_logouts().overdue(now) else {
+    for iam in app_state.gateway.iams.iter() {
+        let Some(overdue) = iam.upstream_logouts.overdue(now) else {
             continue;
         };
         let OverdueLogouts { unfinished, oldest } = overdue;
@@ -74,11 +74,11 @@ pub(super) fn report(app_state: &AppState, now: Moment) -> Report {
 }
 
 fn iam_state(iam: &Iam, last: &LastResult) -> serde_json::Value {
-    let capabilities = iam.adapter().capabilities();
+    let capabilities = iam.adapter.capabilities();
     let mut state = json!({
         "name": iam.name(),
-        "adapter": iam.adapter().name(),
-        "login": iam.policy().allows_logins,
+        "adapter": iam.adapter.name(),
+        "login": iam.policy.allows_logins,
         "capabilities": {
             "sessions": match capabilities.sessions {
                 SessionLocation::Iam => "iam",

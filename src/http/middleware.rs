@@ -238,7 +238,7 @@ impl InProgress {
         };
         app_state.metrics.request(self.route, outcome, took);
         let fields = self.context.log_fields();
-        let iam = app_state.gateway.iams().attributed(fields.iam.as_deref());
+        let iam = app_state.gateway.iams.attributed(fields.iam.as_deref());
         let source = fields.source.map(Name::name);
         let span = self.context.trace.span();
         let is_sampled = span.span_context().is_sampled();

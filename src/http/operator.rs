@@ -234,7 +234,7 @@ pub(super) async fn revoke_sessions(
     let body: RevocationRequest = body::parse(&body)?;
     // Not the clock of this replica, which can be behind that of the operator.
     let gateway = &app_state.gateway;
-    let now = gateway.tables().timeline.now() / 1_000;
+    let now = gateway.replica.timeline.now() / 1_000;
     let sessions = body.sessions(now).map_err(ApiError::InvalidRequest)?;
     let begun_until = match &sessions {
         RevokedSessions::One(_) => None,
@@ -242,7 +242,7 @@ pub(super) async fn revoke_sessions(
         | RevokedSessions::OfIam { begun_until, .. } => Some(begun_until.unwrap_or(now)),
     };
     let begun_until = begun_until.map(timestamp);
-    let delivered = gateway.session_revoker().revoke(&sessions);
+    let delivered = gateway.session_revoker.revoke(&sessions);
     // Before the delivery, during which the client may disconnect.
     gateway.emit(&Event::SessionRevocation {
         request: &request_context(&request),

@@ -35,7 +35,7 @@ pub(super) async fn page(app_state: Data<AppState>) -> HttpResponse {
         .insert_header((header::CACHE_CONTROL, "no-store"))
         .insert_header((header::CONTENT_SECURITY_POLICY, POLICY))
         .insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
-        .body(page.finish(&jwks_uri(&app_state.gateway.policy().token.issuer)))
+        .body(page.finish(&jwks_uri(&app_state.gateway.policy.token.issuer)))
 }
 
 fn describe(app_state: &AppState, report: &Report, now: Moment) -> StatusPage {
@@ -60,15 +60,15 @@ fn describe(app_state: &AppState, report: &Report, now: Moment) -> StatusPage {
         ["commit", crate::COMMIT],
         ["started", &started],
         ["uptime", &whole_seconds(now.since(app_state.started))],
-        ["issuer", &gateway.policy().token.issuer],
+        ["issuer", &gateway.policy.token.issuer],
     ];
     page.table("Program", ["", ""], facts);
-    let iams = gateway.iams().iter().zip(&report.iams);
+    let iams = gateway.iams.iter().zip(&report.iams);
     let iams = iams.map(|(iam, last)| {
-        let allows_logins = iam.policy().allows_logins;
+        let allows_logins = iam.policy.allows_logins;
         [
             iam.name().to_owned(),
-            iam.adapter().name().to_owned(),
+            iam.adapter.name().to_owned(),
             if allows_logins { "yes" } else { "no" }.to_owned(),
             last.result.to_owned(),
             last.age.map(whole_seconds).unwrap_or_default(),
@@ -76,24 +76,24 @@ fn describe(app_state: &AppState, report: &Report, now: Moment) -> StatusPage {
     });
     let columns = ["IAM", "adapter", "logins", "last result", "age"];
     page.table("IAMs", columns, iams);
-    let keys = gateway.keys();
+    let keys = &gateway.replica.keys;
     let keys = [key(&keys.signing, now), key(&keys.sealing, now)];
     page.table("Keys", ["purpose", "key in use", "age", "loaded"], keys);
-    let replication = if gateway.session_revoker().is_shared() {
+    let replication = if gateway.session_revoker.is_shared() {
         "with Redis"
     } else {
         "off: no Redis is configured"
     };
-    let revocations = &gateway.tables().revocations;
+    let revocations = &gateway.replica.revocations;
     let in_table = format!("{} of {}", revocations.count(), revocations.capacity());
-    let pending = gateway.session_revoker().pending().to_string();
+    let pending = gateway.session_revoker.pending().to_string();
     let facts = [
         ["replication", replication],
         ["revocations not sent yet", &pending],
         ["revocations in the table", &in_table],
     ];
     page.table("Replication", ["", ""], facts);
-    let caches = gateway.iams().cache_usage().map(|cache| {
+    let caches = gateway.iams.cache_usage().map(|cache| {
         [
             cache.name.to_owned(),
             cache.entries.to_string(),

@@ -12,8 +12,8 @@ use super::entity_tag;
 /// `GET /.well-known/jwks.json` (RFC 7517 section 5).
 pub(super) async fn keys(app_state: Data<AppState>, request: HttpRequest) -> HttpResponse {
     let gateway = &app_state.gateway;
-    let lifetime = gateway.policy().token.lifetime;
-    let keys = gateway.keys();
+    let lifetime = gateway.policy.token.lifetime;
+    let keys = &gateway.replica.keys;
     let published = keys.published(lifetime, app_state.jwks_max_age, gateway.now());
     document(
         &app_state,
@@ -27,7 +27,7 @@ pub(super) async fn keys(app_state: Data<AppState>, request: HttpRequest) -> Htt
 /// gateway issues no ID tokens, so the document has no member that is only of OpenID Connect. The member
 /// `protected_resources` (RFC 9728 section 4) has the audiences.
 pub(super) async fn metadata(app_state: Data<AppState>, request: HttpRequest) -> HttpResponse {
-    let token = &app_state.gateway.policy().token;
+    let token = &app_state.gateway.policy.token;
     let issuer = &token.issuer;
     // RFC 9728 section 1.2: a resource identifier is an address.
     let mut resources = token.all_audiences();

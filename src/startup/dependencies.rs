@@ -20,7 +20,7 @@ use crate::config::{
 use crate::health::Lifecycle;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::{Collector, SpanExporter, Traces};
-use auth_gateway_core::shared_tables::Replicas;
+use auth_gateway_core::replica_state::Replicas;
 use auth_gateway_core::{Keys, Random};
 use auth_gateway_replication::{Outboxes, Redis};
 use auth_gateway_server::{ConnectionTimeouts, PassedSockets};

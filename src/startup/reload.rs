@@ -55,7 +55,7 @@ impl FilePoller {
 
     /// Emits the events of the keys in use.
     pub(super) fn report_keys(&self) {
-        let kids = self.gateway.keys().kids(self.gateway.now());
+        let kids = self.gateway.replica.keys.kids(self.gateway.now());
         for of in kids.iter().filter(|of| !of.stored.is_empty()) {
             self.gateway.emit(&Event::Keys {
                 result: Ok((of.purpose, &of.stored)),
@@ -87,7 +87,7 @@ impl FilePoller {
 
     /// Reads the keys, and the files if they changed or if `forced`.
     fn poll(&mut self, forced: bool) {
-        for (purpose, reloaded) in self.gateway.keys().reload(self.parts.clock.now()) {
+        for (purpose, reloaded) in self.gateway.replica.keys.reload(self.parts.clock.now()) {
             log_reload(purpose, &reloaded);
             self.gateway.emit(&Event::Keys {
                 result: Ok((purpose, &reloaded.kids)),
@@ -170,7 +170,7 @@ impl FilePoller {
     /// Logs the differences to the reasons that were logged before.
     fn log_warnings(&mut self) {
         let now = self.parts.clock.now();
-        let of_keys = self.gateway.keys().warnings(now);
+        let of_keys = self.gateway.replica.keys.warnings(now);
         let reasons = of_keys.into_iter().map(Reason::from);
         let reasons = reasons.chain(self.health.files_reason());
         let reasons: Vec<_> = reasons.chain(self.health.certificate_reason(now)).collect();

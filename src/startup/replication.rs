@@ -14,7 +14,7 @@ use super::ServiceDependencies;
 use crate::config::{ConfigErrors, Settings};
 use auth_gateway_core::Gateway;
 use auth_gateway_core::revocations::RevocationIndex;
-use auth_gateway_replication::{Outbox, Redis, ReplicationParts, ReplicationStream};
+use auth_gateway_replication::{Outbox, Redis, ReplicationStream};
 
 /// How long a gateway that stops sends its pending revocations.
 const FINAL_DELIVERY_DEADLINE: Duration = Duration::from_secs(1);
@@ -41,15 +41,9 @@ pub(super) fn stream(
     gateway: &Gateway,
 ) -> Option<ReplicationStream> {
     let (redis, outboxes) = parts.replication.clone()?;
-    Some(ReplicationStream::new(ReplicationParts {
-        redis,
-        outboxes,
-        tables: gateway.tables().clone(),
-        keys: Arc::clone(&parts.keys),
-        subscribers: gateway.subscribers().clone(),
-        random: Arc::clone(&parts.random),
-        catch_up_deadline: settings.redis.as_ref()?.catch_up_deadline,
-    }))
+    let deadline = settings.redis.as_ref()?.catch_up_deadline;
+    let replica = Arc::clone(&gateway.replica);
+    Some(ReplicationStream::new(redis, outboxes, replica, deadline))
 }
 
 /// A running replication stream: what is pending, and its task.

@@ -23,7 +23,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 use auth_gateway_core::error::{GatewayError, Limit};
 use auth_gateway_core::event::{EntryOutcome, Event, Ignored, LoginEnd, Replicated, Subscriber};
-use auth_gateway_core::results::{EndedByIam, LookUp, Source, UpstreamLogoutOutcome};
+use auth_gateway_core::results::{DataSource, EndedByIam, LookUp, UpstreamLogoutOutcome};
 
 /// Defines the metric families. The name of a field is that of its family without the prefix, the unit and
 /// `_total`, and its documentation is the help text.
@@ -454,7 +454,7 @@ impl EventMetrics {
     #[must_use]
     pub fn new(metrics: Arc<Metrics>, iams: &[&str]) -> Self {
         let exchanges = |iam: &&str| {
-            let counters = each(|source: Source| {
+            let counters = each(|source: DataSource| {
                 let labels = owned([("source", source.name()), ("iam", iam)]);
                 metrics.families.exchanges.get_or_create_owned(&labels)
             });

@@ -10,7 +10,7 @@ use auth_gateway::startup::{Service, connect};
 use auth_gateway_core::Gateway;
 use auth_gateway_core::error::{GatewayError, NotReady};
 use auth_gateway_core::request::RequestContext;
-use auth_gateway_replication::{ReplicationParts, ReplicationStream};
+use auth_gateway_replication::ReplicationStream;
 use futures_util::FutureExt as _;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::name::Name as _;
@@ -30,21 +30,14 @@ fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, ReplicationStream) {
     let Service {
         gateway, health, ..
     } = connect(&settings, &parts);
-    for iam in gateway.iams().iter() {
+    for iam in gateway.iams.iter() {
         // The periodic probe does not run here, and the mock responds at once.
-        let probed = iam.adapter().probe().now_or_never();
+        let probed = iam.adapter.probe().now_or_never();
         assert_eq!(probed, Some(Ok(())));
     }
     let (redis, outboxes) = parts.replication.expect("a Redis");
-    let stream = ReplicationStream::new(ReplicationParts {
-        redis,
-        outboxes,
-        tables: gateway.tables().clone(),
-        keys: parts.keys,
-        random: parts.random,
-        subscribers: gateway.subscribers().clone(),
-        catch_up_deadline: DEADLINE,
-    });
+    let replica = Arc::clone(&gateway.replica);
+    let stream = ReplicationStream::new(redis, outboxes, replica, DEADLINE);
     (gateway, health, stream)
 }
 

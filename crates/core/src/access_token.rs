@@ -13,7 +13,7 @@ use super::error::Internal;
 use super::keys::{DerivedFrom, Key as _, KeySet, SigningKey};
 use crate::base64url::BASE64;
 use crate::random::Random;
-use crate::results::Source;
+use crate::results::DataSource;
 
 /// A signed JWT. It is a credential, so its `Debug` form does not contain it.
 pub struct AccessToken {
@@ -46,7 +46,7 @@ pub struct Exchanged {
     /// Its scope; empty if nothing was granted.
     pub scope: String,
     /// The source of the data for the decision.
-    pub source: Source,
+    pub source: DataSource,
 }
 
 /// The claims that are the same in all access tokens of this gateway.
@@ -129,7 +129,6 @@ pub enum TokenType {
     Jwt,
 }
 
-/// The claims of one access token.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grant<'a> {
     /// `sub`.

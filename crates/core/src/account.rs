@@ -43,8 +43,7 @@ const SEPARATOR: u8 = 1;
 ///
 /// Addresses differ by letters, digits, the `@`, dots, and the other characters of a local part
 /// without quotes (RFC 5322 section 3.2.3).
-#[must_use]
-pub fn canonical(email: &str) -> Vec<u8> {
+pub(crate) fn canonical(email: &str) -> Vec<u8> {
     let nfkd = DecomposingNormalizerBorrowed::new_nfkd();
     let mut key = Vec::new();
     let mut part = String::new();
@@ -73,8 +72,7 @@ pub fn canonical(email: &str) -> Vec<u8> {
 
 /// A domain without what normalisation removes or maps (RFC 5895, RFC 4518 section 2.2): case, width,
 /// spaces, invisible characters and dots at its ends. Accents stay: they make another domain.
-#[must_use]
-pub fn normalized_domain(domain: &str) -> String {
+pub(crate) fn normalized_domain(domain: &str) -> String {
     let nfkd = DecomposingNormalizerBorrowed::new_nfkd();
     let letters = nfkd.normalize(domain).to_lowercase();
     let letters = letters.chars().filter(|letter| !letter.is_whitespace());

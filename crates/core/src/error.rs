@@ -19,7 +19,7 @@ pub enum GatewayError {
     Refused(#[source] Refusal),
     /// The session is not accepted. The reason is for the log only.
     #[error("invalid session")]
-    InvalidSession(#[source] InvalidSession),
+    InvalidSession(#[from] InvalidSession),
     /// No requested scope can be granted, and `token.refuse_empty_scope` is set.
     #[error("no requested scope can be granted")]
     NothingGranted,
@@ -65,10 +65,10 @@ pub enum GatewayError {
     Full(IamError),
     /// This replica cannot serve the request now. A retry, or another replica, may succeed.
     #[error(transparent)]
-    NotReady(NotReady),
+    NotReady(#[from] NotReady),
     /// The gateway itself failed.
     #[error("internal error")]
-    Internal(#[source] Internal),
+    Internal(#[from] Internal),
 }
 
 /// Why a session is not accepted.
@@ -163,24 +163,6 @@ impl From<LogoutTokenError> for GatewayError {
             LogoutTokenError::Invalid(why) => Self::InvalidLogoutToken(why),
             LogoutTokenError::NoKeys(fault) => fault.into(),
         }
-    }
-}
-
-impl From<InvalidSession> for GatewayError {
-    fn from(reason: InvalidSession) -> Self {
-        Self::InvalidSession(reason)
-    }
-}
-
-impl From<NotReady> for GatewayError {
-    fn from(reason: NotReady) -> Self {
-        Self::NotReady(reason)
-    }
-}
-
-impl From<Internal> for GatewayError {
-    fn from(reason: Internal) -> Self {
-        Self::Internal(reason)
     }
 }
 

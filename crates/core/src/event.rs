@@ -12,7 +12,9 @@ use strum::IntoStaticStr;
 use super::error::GatewayError;
 use super::identifiers::Identifier;
 use super::request::RequestContext;
-use crate::results::{EndedByIam, LoggedOut, LookUp, NewSession, Source, UpstreamLogoutOutcome};
+use crate::results::{
+    DataSource, EndedByIam, LoggedOut, LookUp, NewSession, UpstreamLogoutOutcome,
+};
 use crate::revoked_sessions::{NotRevocable, RevokedSessions};
 use crate::session_id::SessionId;
 
@@ -55,7 +57,7 @@ pub enum Event<'e> {
         /// The IAM of the session, if the pair is that of one.
         iam: Option<&'e Arc<str>>,
         /// The source of the data, or why no access token was issued.
-        result: Result<Source, &'e GatewayError>,
+        result: Result<DataSource, &'e GatewayError>,
     },
     /// A logout.
     Logout {
@@ -270,7 +272,7 @@ impl Subscribers {
     pub fn emit(&self, event: &Event<'_>) {
         let subscribers = match event {
             Event::Exchange {
-                result: Ok(Source::Hit),
+                result: Ok(DataSource::Hit),
                 ..
             } => &self.of_cached_exchanges,
             _ => &self.all,
@@ -353,9 +355,9 @@ mod tests {
         let request = &RequestContext::default();
         let refused = GatewayError::NothingGranted;
         for (result, is_cached) in [
-            (Ok(Source::Hit), true),
-            (Ok(Source::Stale), false),
-            (Ok(Source::Miss), false),
+            (Ok(DataSource::Hit), true),
+            (Ok(DataSource::Stale), false),
+            (Ok(DataSource::Miss), false),
             (Err(&refused), false),
         ] {
             let before = others.received.load(Ordering::Relaxed);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use iam_adapters::logout_token::{Ended, InvalidLogoutToken};
 use iam_adapters::{
-    Authenticated, ClientAddress, ClientContext, Clock, Credentials, IamError, LogoutTokens,
-    Moment, Refusal, Scope, UpstreamSession, UserData, abandoned,
+    Authenticated, ClientAddress, ClientContext, Credentials, IamError, LogoutTokens, Moment,
+    Refusal, Scope, UpstreamSession, UserData, abandoned,
 };
 use opentelemetry::trace::FutureExt as _;
 use scopeguard::ScopeGuard;
@@ -17,23 +17,19 @@ use zeroize::Zeroizing;
 
 use crate::access_token::{self, Exchanged, Grant, TokenPolicy};
 use crate::error::{GatewayError, InvalidSession, NotReady};
-use crate::event::{Event, LoginEnd, Subscribers};
-use crate::gateway_keys::Keys;
-use crate::iams::{Iam, IamDependencies, IamParts, Iams};
+use crate::event::{Event, LoginEnd};
+use crate::iams::{Iam, IamParts, Iams};
 use crate::identifiers::Identifier;
-use crate::introspection_cache::shared::SealedSharedCache;
 use crate::introspection_cache::{ActiveSession, IntrospectionRequest};
 use crate::login_limiter::Limits;
 use crate::logout_token_limiter::LogoutTokenRateLimiter;
-use crate::random::Random;
+use crate::replica_state::ReplicaState;
 use crate::request::RequestContext;
-use crate::results::{EndedByIam, LoggedOut, NewSession, Source};
+use crate::results::{DataSource, EndedByIam, LoggedOut, NewSession};
 use crate::revocations::Cause;
-use crate::session::{DummySession, OpenedSession, SessionTokens};
+use crate::session::{OpenedSession, SessionTokens};
 use crate::session_id::SessionId;
 use crate::session_revoker::SessionRevoker;
-use crate::shared_tables::SharedTables;
-use crate::single_flight::Admission;
 use crate::upstream_logouts::UpstreamLogout;
 
 /// The settings that all IAMs share.
@@ -51,95 +47,35 @@ pub struct Policy {
     pub refuse_empty_scope: bool,
 }
 
-/// The parts of a gateway.
-#[derive(Debug)]
-pub struct GatewayParts {
-    /// The IAMs. No two have the same issuer or the same prefix of subjects.
-    pub iams: Vec<IamParts>,
-    /// The keys that sign access tokens and seal session tokens.
-    pub keys: Arc<Keys>,
-    /// The clock.
-    pub clock: Arc<dyn Clock>,
-    /// The source of identifiers and nonces.
-    pub random: Arc<dyn Random>,
-    /// The settings.
-    pub policy: Policy,
-    /// The tables that the other replicas fill too.
-    pub tables: SharedTables,
-    /// Receive what happens.
-    pub subscribers: Subscribers,
-}
-
 /// The gateway in front of its IAMs.
 pub struct Gateway {
-    iams: Arc<Iams>,
-    keys: Arc<Keys>,
-    clock: Arc<dyn Clock>,
-    random: Arc<dyn Random>,
-    policy: Policy,
+    /// The IAMs.
+    pub iams: Arc<Iams>,
+    /// The settings that all IAMs share.
+    pub policy: Policy,
+    /// The keys, the tables and what else belongs to this replica.
+    pub replica: Arc<ReplicaState>,
+    /// Records and publishes revocations.
+    pub session_revoker: SessionRevoker,
     session_tokens: SessionTokens,
-    tables: SharedTables,
-    session_revoker: Arc<SessionRevoker>,
     logout_token_limiter: LogoutTokenRateLimiter,
-    subscribers: Subscribers,
 }
 
 impl Gateway {
-    /// A gateway in front of these IAMs.
+    /// A gateway in front of these IAMs, of which no two have the same issuer or the same prefix of subjects.
     #[must_use]
-    pub fn new(parts: GatewayParts) -> Self {
-        let GatewayParts {
-            iams,
-            keys,
-            clock,
-            random,
-            policy,
-            tables,
-            subscribers,
-        } = parts;
-        let shared_cache = tables.replicas.cache.as_ref();
-        let shared_cache = shared_cache.map(|cache| SealedSharedCache {
-            cache: Arc::clone(cache),
-            keys: Arc::clone(&keys),
-            random: Arc::clone(&random),
-            clock: Arc::clone(&clock),
-            subscribers: subscribers.clone(),
-        });
-        let dependencies = IamDependencies {
-            clock: &clock,
-            random: &random,
-            revocations: &tables.revocations,
-            subscribers: &subscribers,
-            cache_bytes: policy.cache_bytes,
-            shared_cache,
-        };
-        let iams = Arc::new(Iams::new(iams, &dependencies));
-        let session_tokens = SessionTokens {
-            dummy: DummySession::of(&iams),
-            iams: Arc::clone(&iams),
-            keys: Arc::clone(&keys),
-            clock: Arc::clone(&clock),
-            random: Arc::clone(&random),
-            revocations: Arc::clone(&tables.revocations),
-            timeline: Arc::clone(&tables.timeline),
-        };
-        let session_revoker = SessionRevoker::new(
-            Arc::clone(&iams),
-            Arc::clone(&keys),
-            Arc::clone(&clock),
-            &tables,
-        );
+    pub fn new(iams: Vec<IamParts>, policy: Policy, replica: ReplicaState) -> Self {
+        let replica = Arc::new(replica);
+        let iams = Arc::new(Iams::new(iams, policy.cache_bytes, &replica));
         Self {
-            session_tokens,
-            tables,
-            session_revoker: Arc::new(session_revoker),
-            logout_token_limiter: LogoutTokenRateLimiter::new(Arc::clone(&keys.identifiers)),
-            subscribers,
+            session_tokens: SessionTokens::new(Arc::clone(&iams), Arc::clone(&replica)),
+            session_revoker: SessionRevoker::new(Arc::clone(&iams), Arc::clone(&replica)),
+            logout_token_limiter: LogoutTokenRateLimiter::new(Arc::clone(
+                &replica.keys.identifiers,
+            )),
             iams,
-            keys,
-            clock,
-            random,
             policy,
+            replica,
         }
     }
 
@@ -155,7 +91,7 @@ impl Gateway {
         request: &RequestContext,
         email: Option<&str>,
     ) -> Result<(), GatewayError> {
-        let admitted = (self.tables.login_limiter).admit(request.client, email, self.iams.rates());
+        let admitted = (self.replica.login_limiter).admit(request.client, email, self.iams.rates());
         admitted.inspect_err(|error| {
             self.emit(&Event::Login {
                 request,
@@ -179,7 +115,7 @@ impl Gateway {
         request: &RequestContext,
         credentials: &Credentials,
     ) -> Result<NewSession, GatewayError> {
-        let account = self.tables.login_limiter.account(credentials.email());
+        let account = self.replica.login_limiter.account(credentials.email());
         let iam = self.iams.for_login(credentials.email());
         let event = |end| Event::Login {
             request,
@@ -206,9 +142,9 @@ impl Gateway {
             address: request.client,
             request_id: request.id.as_str().to_owned(),
         };
-        let session_id = SessionId::generate(&*self.random)?;
-        let requested_at = self.clock.now();
-        if !self.tables.revocations.has_room(requested_at) {
+        let session_id = SessionId::generate(&*self.replica.random)?;
+        let requested_at = self.replica.clock.now();
+        if !self.replica.revocations.has_room(requested_at) {
             return Err(NotReady::TooManyRevocations.into());
         }
         let call = async {
@@ -218,7 +154,7 @@ impl Gateway {
             Ok((iam, authenticated))
         };
         let rate = iam.and_then(|iam| iam.rate.as_ref());
-        let limited = self.tables.login_limiter.limit(
+        let limited = self.replica.login_limiter.limit(
             account,
             credentials,
             client.address,
@@ -227,7 +163,7 @@ impl Gateway {
             call,
         );
         let (iam, authenticated) = limited.await?;
-        let verified_at = self.clock.now().unix_seconds();
+        let verified_at = self.replica.clock.now().unix_seconds();
         let expires_at = expiry(iam, &authenticated, requested_at);
 
         let upstream = &authenticated.session;
@@ -270,7 +206,7 @@ impl Gateway {
         session: &NewSession,
     ) {
         let iam = self.iams.for_login(credentials.email());
-        let account = self.tables.login_limiter.account(credentials.email());
+        let account = self.replica.login_limiter.account(credentials.email());
         self.emit(&Event::Login {
             request,
             account: Some((credentials.email(), account)),
@@ -319,8 +255,10 @@ impl Gateway {
         scope: Scope<'_>,
         iam_name: &mut Option<&'g Arc<str>>,
     ) -> Result<Exchanged, GatewayError> {
-        self.tables.revocations.refuse_catching_up()?;
-        let arrived = self.clock.now();
+        if self.replica.revocations.is_catching_up() {
+            return Err(NotReady::CatchingUp.into());
+        }
+        let arrived = self.replica.clock.now();
         let mut buffer = Zeroizing::default();
         let opened = self
             .session_tokens
@@ -329,7 +267,7 @@ impl Gateway {
         *iam_name = Some(&iam.name);
         let mut revocation_ids = opened.revocation_ids();
         // Before the expiry is checked, so that both refusals take the same time.
-        let revoked = self.tables.revocations.refuse_revoked(&mut revocation_ids);
+        let revoked = self.replica.revocations.refuse_revoked(&mut revocation_ids);
         if session.has_expired(arrived) {
             return Err(InvalidSession::Expired.into());
         }
@@ -339,7 +277,7 @@ impl Gateway {
             .fingerprint(session_token, &session.sub);
         let fresh = iam.introspection_cache.fresh(&fingerprint, arrived);
         let ActiveSession { user, source } = if let Some(user) = fresh {
-            ActiveSession::new(user, Source::Hit)
+            ActiveSession::new(user, DataSource::Hit)
         } else {
             let introspected = IntrospectionRequest {
                 fingerprint,
@@ -355,10 +293,10 @@ impl Gateway {
             Box::pin(introspection).await?
         };
         // Again: a revocation during the introspection must have an effect.
-        self.tables
+        self.replica
             .revocations
             .refuse_revoked(&mut revocation_ids)?;
-        let now = self.clock.now();
+        let now = self.replica.clock.now();
         if session.has_expired(now) {
             return Err(InvalidSession::Expired.into());
         }
@@ -375,11 +313,11 @@ impl Gateway {
             claims: &user.claims,
         };
         let token = access_token::issue(
-            &self.keys.signing.key_set(),
+            &self.replica.keys.signing.key_set(),
             &self.policy.token,
             grant,
             now,
-            &*self.random,
+            &*self.replica.random,
         )?;
         Ok(Exchanged {
             token,
@@ -430,23 +368,23 @@ impl Gateway {
     }
 
     async fn end_session(&self, opened: &OpenedSession<'_, '_>) -> Result<(), GatewayError> {
-        let now = self.clock.now();
+        let now = self.replica.clock.now();
         if opened.session.has_expired(now) {
             return Ok(());
         }
         let upstream_logouts = &opened.iam.upstream_logouts;
         let logged_out = opened.revocation(Cause::LoggedOut);
         let has_ended_upstream = || {
-            self.tables
+            self.replica
                 .revocations
                 .cause_of(&mut opened.revocation_ids())
                 == Some(Cause::Upstream)
         };
-        self.tables.revocations.record(&logged_out, now);
+        self.replica.revocations.record(&logged_out, now);
         if has_ended_upstream() {
             upstream_logouts.ended_otherwise(logged_out.id);
             // This replica may know that from the IAM, which did not inform the others.
-            self.session_revoker.publish(logged_out, now).await;
+            self.replica.publish(logged_out, now).await;
             return Ok(());
         }
         let upstream = opened.session.upstream();
@@ -456,26 +394,23 @@ impl Gateway {
             confirmed: opened.revocation(Cause::Upstream),
             expires_at: opened.session.exp,
         };
-        let admission = upstream_logouts.calls.join_or_start(
+        let flight = upstream_logouts.calls.join_or_start(
             logged_out.id,
             now,
             // Also one that began long ago: an ended session does not become active again.
             |_| true,
-            || has_ended_upstream().then_some(()),
+            || has_ended_upstream().then_some(Ok(())),
             || {
                 let logouts = Arc::clone(upstream_logouts);
-                let session_revoker = Arc::clone(&self.session_revoker);
+                let replica = Arc::clone(&self.replica);
                 async move {
                     let ended = logouts.end(logout).await;
-                    session_revoker.publish(logged_out, now).await;
+                    replica.publish(logged_out, now).await;
                     ended
                 }
             },
         );
-        match admission {
-            Admission::Done(()) => Ok(()),
-            Admission::Joined(call) | Admission::Started(call) => Ok(call.result().await??),
-        }
+        Ok(flight.result.await??)
     }
 
     /// Ends the sessions that a logout token names (OpenID Connect Back-Channel Logout 1.0). IAMs send
@@ -499,7 +434,7 @@ impl Gateway {
             Ok((iam, tokens)) => self.end_by_logout_token(iam, tokens, token).await,
             Err(error) => Err(error),
         };
-        (self.logout_token_limiter).record(request.client, &result, self.clock.now());
+        (self.logout_token_limiter).record(request.client, &result, self.replica.clock.now());
         self.emit(&Event::LogoutToken {
             request,
             iam,
@@ -514,7 +449,7 @@ impl Gateway {
     ///
     /// [`GatewayError::TooManyLogoutTokens`] with the time to wait.
     pub fn admit_logout_token(&self, request: &RequestContext) -> Result<(), GatewayError> {
-        let admitted = (self.logout_token_limiter).admit(request.client, self.clock.now());
+        let admitted = (self.logout_token_limiter).admit(request.client, self.replica.clock.now());
         admitted.inspect_err(|error| {
             self.emit(&Event::LogoutToken {
                 request,
@@ -524,15 +459,9 @@ impl Gateway {
         })
     }
 
-    /// Receive what happens.
-    #[must_use]
-    pub const fn subscribers(&self) -> &Subscribers {
-        &self.subscribers
-    }
-
     /// Hands an event to every subscriber.
     pub fn emit(&self, event: &Event<'_>) {
-        self.subscribers.emit(event);
+        self.replica.subscribers.emit(event);
     }
 
     async fn end_by_logout_token(
@@ -547,8 +476,8 @@ impl Gateway {
                 InvalidLogoutToken::Replayed,
             ));
         }
-        let now = self.clock.now();
-        if !iam.admit_logout_token(now) || !self.tables.revocations.has_room_for_reports(now) {
+        let now = self.replica.clock.now();
+        if !iam.admit_logout_token(now) || !self.replica.revocations.has_room_for_reports(now) {
             return Err(NotReady::TooManyRevocations.into());
         }
         self.session_revoker
@@ -568,25 +497,7 @@ impl Gateway {
     /// Resets the login limits of an account for unknown networks, and for the network of this
     /// address. Returns the account in the log.
     pub fn reset_login_limits(&self, email: &str, address: Option<ClientAddress>) -> Identifier {
-        self.tables.login_limiter.clear_failures(email, address)
-    }
-
-    /// The tables that the other replicas fill too.
-    #[must_use]
-    pub const fn tables(&self) -> &SharedTables {
-        &self.tables
-    }
-
-    /// Records and publishes revocations.
-    #[must_use]
-    pub fn session_revoker(&self) -> &SessionRevoker {
-        &self.session_revoker
-    }
-
-    /// The IAMs.
-    #[must_use]
-    pub fn iams(&self) -> &Iams {
-        &self.iams
+        self.replica.login_limiter.clear_failures(email, address)
     }
 
     /// Finishes the failed logouts of every IAM periodically. Does not return.
@@ -596,22 +507,10 @@ impl Gateway {
         join_all(running).await;
     }
 
-    /// The keys.
-    #[must_use]
-    pub fn keys(&self) -> &Keys {
-        &self.keys
-    }
-
-    /// The settings.
-    #[must_use]
-    pub const fn policy(&self) -> &Policy {
-        &self.policy
-    }
-
     /// The time.
     #[must_use]
     pub fn now(&self) -> Moment {
-        self.clock.now()
+        self.replica.clock.now()
     }
 
     /// The requested scope, or the default. The default was parsed when the settings were read.

@@ -7,17 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::logout_token::{self, InvalidLogoutToken};
-use iam_adapters::{AllowedScopes, ClaimSources, Clock, IamAdapter, LogoutTokens, Moment};
+use iam_adapters::{AllowedScopes, ClaimSources, IamAdapter, LogoutTokens, Moment};
 
 use super::account::normalized_domain;
 use super::error::GatewayError;
-use super::event::Subscribers;
-use super::introspection_cache::shared::SealedSharedCache;
 use super::introspection_cache::{CacheUsage, Caches, Freshness, IntrospectionCache};
 use super::login_limiter::Rate;
-use super::revocations::Revocations;
+use super::replica_state::ReplicaState;
 use super::upstream_logouts::UpstreamLogouts;
-use crate::random::Random;
 
 /// Logout tokens of one IAM in a second: more are not kept to recognise a replay.
 const LOGOUT_TOKENS_PER_SECOND: NonZeroU32 = NonZeroU32::MIN.saturating_add(179);
@@ -62,10 +59,13 @@ pub struct Iam {
     // The adapter's name and the IAM's issuer do not change.
     pub(super) kind: &'static str,
     pub(super) issuer: Box<str>,
-    pub(super) adapter: Arc<dyn IamAdapter>,
-    pub(super) policy: IamPolicy,
+    /// The adapter, with deadlines, limits and circuit breakers.
+    pub adapter: Arc<dyn IamAdapter>,
+    /// The settings.
+    pub policy: IamPolicy,
     pub(super) introspection_cache: Arc<IntrospectionCache>,
-    pub(super) upstream_logouts: Arc<UpstreamLogouts>,
+    /// Ends sessions at the IAM, and finishes failed logouts.
+    pub upstream_logouts: Arc<UpstreamLogouts>,
     /// `None`: no bound.
     pub(super) rate: Option<Rate>,
     /// `None`: the IAM sends no logout tokens.
@@ -79,24 +79,6 @@ impl Iam {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// The adapter, with deadlines, limits and circuit breakers.
-    #[must_use]
-    pub const fn adapter(&self) -> &Arc<dyn IamAdapter> {
-        &self.adapter
-    }
-
-    /// The settings.
-    #[must_use]
-    pub const fn policy(&self) -> &IamPolicy {
-        &self.policy
-    }
-
-    /// Ends sessions at the IAM, and finishes failed logouts.
-    #[must_use]
-    pub const fn upstream_logouts(&self) -> &Arc<UpstreamLogouts> {
-        &self.upstream_logouts
     }
 
     /// The `sub` of the IAM's subject.
@@ -141,17 +123,6 @@ impl fmt::Debug for Iam {
     }
 }
 
-/// What all IAMs of a gateway use.
-pub(super) struct IamDependencies<'c> {
-    pub(super) clock: &'c Arc<dyn Clock>,
-    pub(super) random: &'c Arc<dyn Random>,
-    pub(super) revocations: &'c Arc<Revocations>,
-    pub(super) subscribers: &'c Subscribers,
-    /// The bound of the caches, in bytes.
-    pub(super) cache_bytes: u64,
-    pub(super) shared_cache: Option<SealedSharedCache>,
-}
-
 /// All IAMs of a gateway. Two of them never have the same issuer.
 pub struct Iams {
     all: Box<[Iam]>,
@@ -159,11 +130,11 @@ pub struct Iams {
 }
 
 impl Iams {
-    pub(super) fn new(parts: Vec<IamParts>, dependencies: &IamDependencies<'_>) -> Self {
+    pub(super) fn new(parts: Vec<IamParts>, cache_bytes: u64, replica: &Arc<ReplicaState>) -> Self {
         let freshness: Vec<_> = parts.iter().map(|iam| iam.policy.freshness).collect();
-        let caches = Caches::new(dependencies.cache_bytes, &freshness);
+        let caches = Caches::new(cache_bytes, &freshness);
         // All IAMs together have a quarter at once, and another one until the first has expired.
-        let share = dependencies.revocations.capacity() / 4 / parts.len().max(1);
+        let share = replica.revocations.capacity() / 4 / parts.len().max(1);
         let share = u32::try_from(share).unwrap_or(u32::MAX);
         let share = NonZeroU32::new(share).unwrap_or(NonZeroU32::MIN);
         let iams = parts.into_iter().map(|parts| {
@@ -172,24 +143,16 @@ impl Iams {
                 adapter,
                 policy,
             } = parts;
-            let (clock, revocations) = (dependencies.clock, dependencies.revocations);
             let cache = IntrospectionCache::new(
                 Arc::clone(&adapter),
-                Arc::clone(clock),
-                Arc::clone(revocations),
                 policy.freshness,
                 &policy.claims,
                 caches.clone(),
-                dependencies.shared_cache.clone(),
+                Arc::clone(replica),
             );
-            let upstream_logouts = UpstreamLogouts::new(
-                Arc::clone(&name),
-                Arc::clone(&adapter),
-                Arc::clone(clock),
-                Arc::clone(dependencies.random),
-                Arc::clone(revocations),
-                dependencies.subscribers.clone(),
-            );
+            let upstream_logouts =
+                UpstreamLogouts::new(Arc::clone(&name), Arc::clone(&adapter), Arc::clone(replica));
+            let clock = Arc::clone(&replica.clock);
             Iam {
                 name,
                 kind: adapter.name(),
@@ -197,7 +160,7 @@ impl Iams {
                 introspection_cache: Arc::new(cache),
                 upstream_logouts: Arc::new(upstream_logouts),
                 rate: policy.logins_per_second.map(Rate::new),
-                logout_tokens: LogoutTokens::of(Arc::clone(&adapter), Arc::clone(clock)),
+                logout_tokens: LogoutTokens::of(Arc::clone(&adapter), clock),
                 logout_token_rates: [
                     Rate::new(LOGOUT_TOKENS_PER_SECOND),
                     Rate::within(share, policy.session_max_lifetime),

@@ -21,7 +21,7 @@ use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN, digest};
 use iam_adapters::name::Name as _;
 use iam_adapters::trace::ChildSpan;
 use iam_adapters::{
-    ClaimSources, Clock, IamAdapter, IamError, Introspection, Moment, UpstreamSession, UserData,
+    ClaimSources, IamAdapter, IamError, Introspection, Moment, UpstreamSession, UserData,
 };
 use moka::sync::Cache;
 use opentelemetry::KeyValue;
@@ -29,26 +29,23 @@ use opentelemetry::trace::SpanBuilder;
 
 use super::error::{GatewayError, InvalidSession};
 use super::event::Event;
-use super::revocations::{Revocation, RevocationId, Revocations};
-use super::single_flight::{Admission, SingleFlight};
-use crate::results::{LookUp, Source};
-use shared::SealedSharedCache;
+use super::replica_state::ReplicaState;
+use super::revocations::{Revocation, RevocationId};
+use super::single_flight::{Flight, SingleFlight};
+use crate::results::{DataSource, LookUp};
 
 type Digest = [u8; SHA256_OUTPUT_LEN];
 
 /// What is known about a session that is active.
 #[derive(Debug, Clone)]
-pub struct ActiveSession {
+pub(super) struct ActiveSession {
     /// What the IAM states about its user.
-    pub user: Arc<UserData>,
-    /// Where that is from.
-    pub source: Source,
+    pub(super) user: Arc<UserData>,
+    pub(super) source: DataSource,
 }
 
 impl ActiveSession {
-    /// With data from this source.
-    #[must_use]
-    pub const fn new(user: Arc<UserData>, source: Source) -> Self {
+    pub(super) const fn new(user: Arc<UserData>, source: DataSource) -> Self {
         Self { user, source }
     }
 }
@@ -69,32 +66,26 @@ pub struct Freshness {
 
 /// The keys of a session and its subject in the caches.
 #[derive(Clone, Copy)]
-pub struct Fingerprint {
+pub(super) struct Fingerprint {
     session: Digest,
     subject: Digest,
 }
 
-/// An introspection of one session.
 #[derive(Clone)]
-pub struct IntrospectionRequest {
-    /// Its keys in the caches.
-    pub fingerprint: Fingerprint,
+pub(super) struct IntrospectionRequest {
+    pub(super) fingerprint: Fingerprint,
     /// The revocation to record if the IAM reports the session as inactive. Its id is also that of
     /// the session's data in the shared cache.
-    pub revocation: Revocation,
-    /// The session at the IAM.
-    pub upstream: UpstreamSession,
+    pub(super) revocation: Revocation,
+    pub(super) upstream: UpstreamSession,
 }
 
-/// How old a value may be.
 #[derive(Debug, Clone, Copy)]
 enum AgeLimit {
     /// A little less than its freshness, by a different amount for each key: data cached at one time,
     /// such as the end of an outage, must not expire at one time.
     Spread,
-    /// Its freshness.
     Full,
-    /// Its freshness and `stale_if_error`.
     Stale,
 }
 
@@ -113,7 +104,7 @@ struct CachedUser {
 /// The two caches and the held faults. Those of several IAMs are one, so that one bound holds for all of
 /// them.
 #[derive(Clone)]
-pub struct Caches {
+pub(super) struct Caches {
     liveness: Cache<Digest, Moment>,
     permissions: Cache<Digest, CachedUser>,
     /// By session, with the time of the fault.
@@ -122,8 +113,7 @@ pub struct Caches {
 
 impl Caches {
     /// Empty caches with this bound for both together, for IAMs with this maximum age of their data.
-    #[must_use]
-    pub fn new(max_bytes: u64, freshness: &[Freshness]) -> Self {
+    pub(super) fn new(max_bytes: u64, freshness: &[Freshness]) -> Self {
         // The lifetimes only save memory: every look-up checks the age.
         let lifetime = |of: fn(&Freshness) -> Duration| {
             let lifetimes = freshness.iter();
@@ -159,12 +149,8 @@ impl Caches {
             faults,
         }
     }
-}
 
-impl Caches {
-    /// How full the caches are.
-    #[must_use]
-    pub fn usage(&self) -> [CacheUsage; 2] {
+    pub(super) fn usage(&self) -> [CacheUsage; 2] {
         [
             usage_of("liveness", &self.liveness),
             usage_of("permissions", &self.permissions),
@@ -200,17 +186,14 @@ fn usage_of<V: Clone + Send + Sync + 'static>(
 }
 
 /// The cached data of one IAM, and its introspections in flight.
-pub struct IntrospectionCache {
+pub(super) struct IntrospectionCache {
     iam: Arc<dyn IamAdapter>,
-    clock: Arc<dyn Clock>,
-    revocations: Arc<Revocations>,
+    replica: Arc<ReplicaState>,
     freshness: Freshness,
     /// SHA-256 over adapter and issuer, to be completed with the subject.
     subjects: Context,
     caches: Caches,
     in_flight: SingleFlight<Digest, IntrospectionOutcome>,
-    /// `None`: other replicas do not share their data.
-    shared: Option<SealedSharedCache>,
 }
 
 /// The memory of an entry beside its key and value: moka's own data. Measured as resident
@@ -221,15 +204,12 @@ const ENTRY_OVERHEAD: usize = 344;
 const ALLOCATION_OVERHEAD: usize = 16;
 
 impl IntrospectionCache {
-    /// Without introspections in flight.
-    pub fn new(
+    pub(super) fn new(
         iam: Arc<dyn IamAdapter>,
-        clock: Arc<dyn Clock>,
-        revocations: Arc<Revocations>,
         freshness: Freshness,
         claims: &ClaimSources,
         caches: Caches,
-        shared: Option<SealedSharedCache>,
+        replica: Arc<ReplicaState>,
     ) -> Self {
         let mut subjects = Context::new(&SHA256);
         for part in [iam.name(), iam.issuer()] {
@@ -251,19 +231,16 @@ impl IntrospectionCache {
         }
         Self {
             iam,
-            clock,
-            revocations,
+            replica,
             freshness,
             subjects,
             caches,
             in_flight: SingleFlight::default(),
-            shared,
         }
     }
 
     /// The keys of a session, by its whole token, and of its subject.
-    #[must_use]
-    pub fn fingerprint(&self, session_token: &str, subject: &str) -> Fingerprint {
+    pub(super) fn fingerprint(&self, session_token: &str, subject: &str) -> Fingerprint {
         let mut context = self.subjects.clone();
         context.update(subject.as_bytes());
         Fingerprint {
@@ -273,15 +250,14 @@ impl IntrospectionCache {
     }
 
     /// Permissions that are fresh enough to sign a token with. Does not call the IAM.
-    #[must_use]
-    pub fn fresh(&self, of: &Fingerprint, now: Moment) -> Option<Arc<UserData>> {
+    pub(super) fn fresh(&self, of: &Fingerprint, now: Moment) -> Option<Arc<UserData>> {
         self.within(of, now, AgeLimit::Spread)
     }
 
     fn within(&self, of: &Fingerprint, now: Moment, limit: AgeLimit) -> Option<Arc<UserData>> {
         let alive_at = self.caches.liveness.get(&of.session)?;
         let age_max = self.age_max(self.freshness.liveness, &of.session, limit);
-        if now.since(alive_at) >= age_max || self.revocations.missed_since(alive_at) {
+        if now.since(alive_at) >= age_max || self.replica.revocations.missed_since(alive_at) {
             return None;
         }
         let known = self.caches.permissions.get(&of.subject)?;
@@ -299,7 +275,12 @@ impl IntrospectionCache {
 
     /// Records that the IAM, called at `requested_at`, reported the session as active, and the
     /// permissions of its user, if the response had them.
-    pub fn insert(&self, of: &Fingerprint, requested_at: Moment, user: Option<Arc<UserData>>) {
+    pub(super) fn insert(
+        &self,
+        of: &Fingerprint,
+        requested_at: Moment,
+        user: Option<Arc<UserData>>,
+    ) {
         self.caches.liveness.insert(of.session, requested_at);
         let Some(user) = user else {
             return;
@@ -318,34 +299,34 @@ impl IntrospectionCache {
 impl IntrospectionCache {
     /// Offers the other replicas what the IAM, called at `requested_at`, responded about the session
     /// with this id.
-    pub fn publish(
+    pub(super) fn publish(
         &self,
         of: &Fingerprint,
         id: RevocationId,
         requested_at: Moment,
         user: &UserData,
     ) {
-        if let Some(shared) = &self.shared {
-            let lifetime = self.freshness.liveness.min(self.freshness.permissions);
-            shared.put(of, id, requested_at, lifetime, user);
-        }
+        let lifetime = self.freshness.liveness.min(self.freshness.permissions);
+        shared::put(&self.replica, of, id, requested_at, lifetime, user);
     }
 
     /// Caches what another replica shared, if it is newer than the data here. Returns permissions that
     /// are then fresh enough.
     async fn look_up_shared(&self, request: &IntrospectionRequest) -> Option<Arc<UserData>> {
-        let shared = self.shared.as_ref()?;
+        let cache = self.replica.replicas.cache.as_ref()?;
         let of = &request.fingerprint;
-        let found = shared.get(of, request.revocation.id).await;
+        let found = shared::get(&self.replica, cache, of, request.revocation.id).await;
         let fresh = found.and_then(|(requested_at, user)| {
             let known = self.caches.liveness.get(&of.session);
             if known.is_none_or(|known| known.monotonic < requested_at.monotonic) {
                 self.insert(of, requested_at, Some(Arc::new(user)));
             }
-            self.fresh(of, self.clock.now()).ok_or(LookUp::Stale)
+            self.fresh(of, self.replica.clock.now())
+                .ok_or(LookUp::Stale)
         });
         let result = fresh.as_ref().err().copied().unwrap_or(LookUp::Hit);
-        shared.subscribers.emit(&Event::SharedLookUp { result });
+        let event = Event::SharedLookUp { result };
+        self.replica.subscribers.emit(&event);
         fresh.ok()
     }
 
@@ -357,7 +338,7 @@ impl IntrospectionCache {
     /// # Errors
     ///
     /// [`InvalidSession::Ended`] if the IAM reports the session as inactive, otherwise a fault.
-    pub async fn introspect(
+    pub(super) async fn introspect(
         self: &Arc<Self>,
         request: IntrospectionRequest,
         now: Moment,
@@ -365,10 +346,12 @@ impl IntrospectionCache {
         let span = ChildSpan::start(|| SpanBuilder::from_name("introspection"));
         let introspection = async {
             let (requested_at, result) = self.introspect_once(&request, now).await;
-            if result.is_ok() && self.revocations.missed_since(requested_at) {
+            if result.is_ok() && self.replica.revocations.missed_since(requested_at) {
                 // Revocations may have been missed during the call. Only one more call: an unstable
                 // connection to the other replicas must not delay clients.
-                let (_, result) = self.introspect_once(&request, self.clock.now()).await;
+                let (_, result) = self
+                    .introspect_once(&request, self.replica.clock.now())
+                    .await;
                 return result;
             }
             result
@@ -388,14 +371,10 @@ impl IntrospectionCache {
         request: &IntrospectionRequest,
         now: Moment,
     ) -> (Moment, Result<ActiveSession, GatewayError>) {
-        let (requested_at, joined, answer) = match self.join_or_introspect(request, now) {
-            Admission::Done(answer) => (now, true, Ok(answer)),
-            Admission::Joined(call) => (call.began, true, call.result().await),
-            Admission::Started(call) => (call.began, false, call.result().await),
-        };
-        let result = match answer {
-            Ok(Ok(Some(active))) if joined => {
-                Ok(ActiveSession::new(active.user, Source::Coalesced))
+        let flight = self.join_or_introspect(request, now);
+        let result = match flight.result.await {
+            Ok(Ok(Some(active))) if flight.is_joined => {
+                Ok(ActiveSession::new(active.user, DataSource::Coalesced))
             }
             Ok(Ok(Some(active))) => Ok(active),
             Ok(Ok(None)) => Err(InvalidSession::Ended.into()),
@@ -404,45 +383,47 @@ impl IntrospectionCache {
                 .ok_or_else(|| fault.into()),
             Err(lost) => Err(lost.into()),
         };
-        (requested_at, result)
+        (flight.began, result)
     }
 
     /// Cached data that may be used if the IAM failed. Its age is that of now: data that was fresh
     /// when the request arrived may be too old.
     fn fallback(&self, fingerprint: &Fingerprint, fault: &IamError) -> Option<ActiveSession> {
-        let now = self.clock.now();
+        let now = self.replica.clock.now();
         // The call was made early, within the last 10 % of the freshness.
         if let Some(user) = self.within(fingerprint, now, AgeLimit::Full) {
-            return Some(ActiveSession::new(user, Source::Hit));
+            return Some(ActiveSession::new(user, DataSource::Hit));
         }
         is_unanswered(fault)
             .then(|| self.within(fingerprint, now, AgeLimit::Stale))
             .flatten()
-            .map(|user| ActiveSession::new(user, Source::Stale))
+            .map(|user| ActiveSession::new(user, DataSource::Stale))
     }
 
     fn join_or_introspect(
         self: &Arc<Self>,
         request: &IntrospectionRequest,
         now: Moment,
-    ) -> Admission<IntrospectionOutcome, IntrospectionOutcome> {
+    ) -> Flight<IntrospectionOutcome> {
         let max_age = self.freshness.liveness.min(self.freshness.permissions);
         self.in_flight.join_or_start(
             request.fingerprint.session,
             now,
             |requested_at| {
-                now.since(requested_at) < max_age && !self.revocations.missed_since(requested_at)
+                now.since(requested_at) < max_age
+                    && !self.replica.revocations.missed_since(requested_at)
             },
             || {
                 let fresh = self.fresh(&request.fingerprint, now);
-                let fresh = fresh.map(|user| Ok(Some(ActiveSession::new(user, Source::Coalesced))));
+                let fresh =
+                    fresh.map(|user| Ok(Some(ActiveSession::new(user, DataSource::Coalesced))));
                 fresh.or_else(|| self.held_fault(&request.fingerprint, now).map(Err))
             },
             || {
                 let (cache, request) = (Arc::clone(self), request.clone());
                 async move {
                     if let Some(user) = cache.look_up_shared(&request).await {
-                        return Ok(Some(ActiveSession::new(user, Source::Shared)));
+                        return Ok(Some(ActiveSession::new(user, DataSource::Shared)));
                     }
                     let answer = cache.iam.introspect(&request.upstream).await;
                     let answer =
@@ -469,7 +450,7 @@ impl IntrospectionCache {
             // Only the decision is missing: the IAM has reported the session as active.
             self.insert(of, requested_at, None);
         }
-        let fault = (self.clock.now(), fault.clone());
+        let fault = (self.replica.clock.now(), fault.clone());
         self.caches.faults.insert(of.session, fault);
     }
 
@@ -496,11 +477,12 @@ impl IntrospectionCache {
                 let of = &request.fingerprint;
                 self.insert(of, requested_at, Some(Arc::clone(&user)));
                 self.publish(of, request.revocation.id, requested_at, &user);
-                Ok(Some(ActiveSession::new(user, Source::Miss)))
+                Ok(Some(ActiveSession::new(user, DataSource::Miss)))
             }
             Introspection::Inactive => {
-                self.revocations
-                    .record(&request.revocation, self.clock.now());
+                self.replica
+                    .revocations
+                    .record(&request.revocation, self.replica.clock.now());
                 self.caches
                     .liveness
                     .invalidate(&request.fingerprint.session);

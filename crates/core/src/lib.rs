@@ -2,7 +2,7 @@
 //! IAM's protocol and of Redis.
 
 mod access_token;
-pub mod account;
+mod account;
 mod base64url;
 pub mod error;
 pub mod event;
@@ -15,6 +15,7 @@ pub mod keys;
 pub mod login_limiter;
 mod logout_token_limiter;
 mod random;
+pub mod replica_state;
 pub mod request;
 pub mod results;
 pub mod revocations;
@@ -23,13 +24,12 @@ pub mod sealed_session;
 pub mod session;
 pub mod session_id;
 pub mod session_revoker;
-pub mod shared_tables;
 mod single_flight;
 pub mod stream_mac_key;
 pub mod timeline;
 pub mod upstream_logouts;
 
 pub use access_token::{AccessToken, Exchanged, ScopeAudience, TokenPolicy, TokenType};
-pub use gateway::{Gateway, GatewayParts, Policy};
+pub use gateway::{Gateway, Policy};
 pub use gateway_keys::{KeyWarning, Keys};
 pub use random::Random;

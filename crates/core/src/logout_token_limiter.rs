@@ -37,14 +37,12 @@ struct Slot {
     valid_at: Option<Moment>,
 }
 
-/// Limits senders of invalid logout tokens.
 pub(super) struct LogoutTokenRateLimiter {
     key: Arc<IdentifierKey>,
     slots: Mutex<Box<[Slot]>>,
 }
 
 impl LogoutTokenRateLimiter {
-    /// A limiter that knows no sender.
     pub(super) fn new(key: Arc<IdentifierKey>) -> Self {
         Self {
             key,
@@ -83,26 +81,19 @@ impl LogoutTokenRateLimiter {
         result: &Result<EndedByIam, GatewayError>,
         now: Moment,
     ) {
-        match (sender, result) {
-            (Some(sender), Ok(_)) => self.record_valid(sender, now),
-            (Some(sender), Err(GatewayError::InvalidLogoutToken(_))) => {
-                self.record_invalid(sender, now);
+        let Some(sender) = sender else { return };
+        let mut slots = self.slots();
+        let Some(slot) = slots.get_mut(self.slot_of(sender)) else {
+            return;
+        };
+        match result {
+            Ok(_) => slot.valid_at = Some(now),
+            Err(GatewayError::InvalidLogoutToken(_)) => {
+                let current = slot.invalid.filter(|(began, _)| now.since(*began) < WINDOW);
+                let (began, count) = current.unwrap_or((now, 0));
+                slot.invalid = Some((began, count.saturating_add(1)));
             }
-            (None, _) | (_, Err(_)) => {}
-        }
-    }
-
-    fn record_invalid(&self, sender: ClientAddress, now: Moment) {
-        if let Some(slot) = self.slots().get_mut(self.slot_of(sender)) {
-            let current = slot.invalid.filter(|(began, _)| now.since(*began) < WINDOW);
-            let (began, count) = current.unwrap_or((now, 0));
-            slot.invalid = Some((began, count.saturating_add(1)));
-        }
-    }
-
-    fn record_valid(&self, sender: ClientAddress, now: Moment) {
-        if let Some(slot) = self.slots().get_mut(self.slot_of(sender)) {
-            slot.valid_at = Some(now);
+            Err(_) => {}
         }
     }
 
@@ -126,6 +117,8 @@ impl fmt::Debug for LogoutTokenRateLimiter {
 mod tests {
     use std::net::IpAddr;
 
+    use iam_adapters::logout_token::{Ended, InvalidLogoutToken};
+
     use super::*;
 
     fn limiter() -> LogoutTokenRateLimiter {
@@ -138,6 +131,20 @@ mod tests {
 
     fn attacker() -> ClientAddress {
         address("203.0.113.9")
+    }
+
+    /// The result of a verification.
+    fn verified(is_valid: bool) -> Result<EndedByIam, GatewayError> {
+        let ended = Ended::Session("ended".to_owned());
+        let invalid = GatewayError::InvalidLogoutToken(InvalidLogoutToken::Replayed);
+        is_valid
+            .then_some(EndedByIam { sub: None, ended })
+            .ok_or(invalid)
+    }
+
+    /// A token of the attacker.
+    fn record(limiter: &LogoutTokenRateLimiter, is_valid: bool, now: Moment) {
+        limiter.record(Some(attacker()), &verified(is_valid), now);
     }
 
     fn at(seconds: u64) -> Moment {
@@ -161,7 +168,7 @@ mod tests {
         let other = another(&limiter);
         for _ in 0..INVALID_MAX {
             assert_eq!(limiter.retry_after(attacker(), at(0)), None);
-            limiter.record_invalid(attacker(), at(0));
+            record(&limiter, false, at(0));
         }
         assert_eq!(limiter.retry_after(attacker(), at(0)), Some(WINDOW));
         assert_eq!(
@@ -170,18 +177,18 @@ mod tests {
         );
         assert_eq!(limiter.retry_after(other, at(9)), None);
         assert_eq!(limiter.retry_after(attacker(), at(10)), None);
-        limiter.record_invalid(attacker(), at(10));
+        record(&limiter, false, at(10));
         assert_eq!(limiter.retry_after(attacker(), at(10)), None);
     }
 
     #[test]
     fn sender_of_a_valid_token_is_not_limited_for_a_day() {
         let limiter = limiter();
-        limiter.record_valid(attacker(), at(0));
+        record(&limiter, true, at(0));
         let day = TRUSTED.as_secs();
         for second in [1, day - 1, day] {
             for _ in 0..2 * INVALID_MAX {
-                limiter.record_invalid(attacker(), at(second));
+                record(&limiter, false, at(second));
             }
             let is_limited = limiter.retry_after(attacker(), at(second)).is_some();
             assert_eq!(is_limited, second == day, "{second}");

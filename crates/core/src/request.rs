@@ -10,7 +10,7 @@ use iam_adapters::trace::Context;
 
 use super::identifiers::Identifier;
 use crate::base64url::BASE64;
-use crate::results::Source;
+use crate::results::DataSource;
 
 /// One request, whatever its protocol.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ pub struct LogFields {
     /// The name of the IAM of a login, a session or a logout token.
     pub iam: Option<Arc<str>>,
     /// The source of the data that an exchange used.
-    pub source: Option<Source>,
+    pub source: Option<DataSource>,
     /// The account that a login names, whether it succeeds or not.
     pub account: Option<Identifier>,
     /// The user that logged in, as in `sub` of the access tokens.

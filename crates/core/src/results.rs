@@ -26,7 +26,7 @@ pub struct NewSession {
 /// The source of the data that an exchange used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
-pub enum Source {
+pub enum DataSource {
     /// The caches.
     Hit,
     /// Another replica, through the shared cache.

@@ -8,23 +8,22 @@
 //! A revocation is found by its id, a keyed hash. So an id does not identify the session, and no
 //! one can compute it without the key. The key is derived from the sealing key of the session, so
 //! replicas that open each other's sessions compute the same ids without a further secret.
-//!
-mod publisher;
+
 mod record;
 mod revocation;
 
 use std::collections::{HashMap, hash_map};
 use std::fmt;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use aws_lc_rs::hmac;
 use iam_adapters::Moment;
 
-pub use publisher::{Delivered, RevocationPublisher};
 pub use revocation::{Cause, Revocation, RevocationKind};
 
-use super::error::{InvalidSession, NotReady};
+use super::error::InvalidSession;
 use super::keys::{DerivationKey, DerivedFrom, Key as _, SealingKey};
 use super::stream_mac_key::{StreamMacKey, truncated};
 use crate::sealed_session::SealedSession;
@@ -34,19 +33,26 @@ use record::{Insertion, RecordOrigin, RevocationRecord};
 /// Finds a revocation.
 pub type RevocationIndex = (RevocationKind, RevocationId);
 
-/// The result of applying a revocation that another replica sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RemoteOutcome {
-    /// It changed the table.
-    New,
-    /// It was recorded already.
-    Known,
-    /// Every session that it ends has expired.
-    Expired,
+/// Ready when the other replicas have the revocation, or when waiting longer would delay a client
+/// too much. A caller that need not wait drops it: the revocation is sent all the same.
+pub type Delivered = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Publishes revocations to the other replicas.
+pub trait RevocationPublisher: fmt::Debug + Send + Sync {
+    /// Publishes a revocation if `is_unpublished`: the others do not have its latest form, nor was that
+    /// sent. If it cannot be sent now, it is sent later. Until then, the freshness of cached data bounds
+    /// how long other replicas accept the session.
+    fn publish(&self, revocation: &Revocation, is_unpublished: bool) -> Delivered;
+
+    /// Whether the revocation is not sent yet.
+    fn is_pending(&self, revocation: &Revocation) -> bool;
+
+    /// How many revocations are not sent yet.
+    fn pending(&self) -> usize;
 }
 
 /// The bounds of the number of entries.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Capacity {
     /// From this number on, expired entries are removed once a minute.
     pub(super) sweep_from: usize,
@@ -63,16 +69,22 @@ struct Entries {
     swept_at: u64,
 }
 
+impl Default for Capacity {
+    fn default() -> Self {
+        Self {
+            sweep_from: 1_000_000,
+            max: 3_500_000,
+        }
+    }
+}
+
 /// The table of revocations.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Revocations {
     entries: RwLock<Entries>,
     capacity: Capacity,
-    // The number of entries of each kind. A kind without entries needs no id.
-    sessions: AtomicUsize,
-    upstream_sessions: AtomicUsize,
-    subjects: AtomicUsize,
-    iams: AtomicUsize,
+    /// The number of entries of each [`RevocationKind`]. A kind without entries needs no id.
+    counts: [AtomicUsize; RevocationKind::ALL.len()],
     /// The number of changes. If it is unchanged, so is the result of a look-up.
     recorded: AtomicU64,
     /// Whether revocations of the other replicas from before the start are still unknown.
@@ -82,27 +94,7 @@ pub struct Revocations {
     missed_until: AtomicU64,
 }
 
-impl Default for Revocations {
-    fn default() -> Self {
-        Self::with_capacity(CAPACITY)
-    }
-}
-
 impl Revocations {
-    pub(super) fn with_capacity(capacity: Capacity) -> Self {
-        Self {
-            entries: RwLock::default(),
-            capacity,
-            sessions: AtomicUsize::default(),
-            upstream_sessions: AtomicUsize::default(),
-            subjects: AtomicUsize::default(),
-            iams: AtomicUsize::default(),
-            recorded: AtomicU64::default(),
-            is_catching_up: AtomicBool::default(),
-            missed_until: AtomicU64::default(),
-        }
-    }
-
     /// An empty table. If it `is_shared` with other replicas, their revocations are unknown.
     #[must_use]
     pub fn new(is_shared: bool) -> Self {
@@ -114,8 +106,7 @@ impl Revocations {
 
     /// Why the session was revoked; `None` if no revocation is known here. A second look-up with the
     /// same ids costs nothing unless something was recorded in between.
-    #[must_use]
-    pub fn cause_of(&self, ids: &mut SessionRevocationIds<'_>) -> Option<Cause> {
+    pub(super) fn cause_of(&self, ids: &mut SessionRevocationIds<'_>) -> Option<Cause> {
         let recorded = self.recorded.load(Ordering::Acquire);
         if recorded == ids.none_of {
             return None;
@@ -123,7 +114,7 @@ impl Revocations {
         // The ids are computed before the lock is taken.
         let keys = RevocationKind::ALL.map(|kind| {
             let any = self.of(kind).load(Ordering::Relaxed) > 0;
-            any.then(|| (kind, ids.of(kind)))
+            any.then(|| ids.of(kind))
         });
         let entries = self.read();
         let cause = keys
@@ -145,14 +136,6 @@ impl Revocations {
         ids: &mut SessionRevocationIds<'_>,
     ) -> Result<(), InvalidSession> {
         self.cause_of(ids).map_or(Ok(()), |cause| Err(cause.into()))
-    }
-
-    /// Fails while revocations of the other replicas may be unknown here.
-    pub(super) fn refuse_catching_up(&self) -> Result<(), NotReady> {
-        if self.is_catching_up() {
-            return Err(NotReady::CatchingUp);
-        }
-        Ok(())
     }
 
     /// Whether revocations of the other replicas may be unknown here.
@@ -184,9 +167,8 @@ impl Revocations {
         until > 0 && nanos(requested_at) <= until
     }
 
-    /// Whether there is a revocation of this kind and id.
-    pub(super) fn contains(&self, kind: RevocationKind, id: RevocationId) -> bool {
-        self.read().by_index.contains_key(&(kind, id))
+    pub(super) fn contains(&self, index: RevocationIndex) -> bool {
+        self.read().by_index.contains_key(&index)
     }
 
     /// Records a revocation. Nothing cancels or weakens it.
@@ -201,18 +183,12 @@ impl Revocations {
             .is_unpublished
     }
 
-    /// Applies a revocation that another replica sent. It is recorded even if the table is full:
-    /// otherwise the revoked session would be accepted. The number of sessions bounds the table.
-    pub fn apply_remote(&self, revocation: &Revocation, now: Moment) -> RemoteOutcome {
-        let seconds = now.unix_seconds();
-        if revocation.forget_at <= seconds {
-            return RemoteOutcome::Expired;
-        }
-        if self.insert(revocation, RecordOrigin::Remote, now).is_change {
-            RemoteOutcome::New
-        } else {
-            RemoteOutcome::Known
-        }
+    /// Applies a revocation that another replica sent, unless every session that it ends has expired. Returns
+    /// whether it changed the table. It is recorded even if the table is full: otherwise the revoked session
+    /// would be accepted. The number of sessions bounds the table.
+    pub fn apply_remote(&self, revocation: &Revocation, now: Moment) -> bool {
+        revocation.forget_at > now.unix_seconds()
+            && self.insert(revocation, RecordOrigin::Remote, now).is_change
     }
 
     fn insert(&self, revocation: &Revocation, origin: RecordOrigin, now: Moment) -> Insertion {
@@ -254,33 +230,30 @@ impl Revocations {
     /// Whether the table has room for the revocations of further sessions. If not, the gateway begins
     /// no sessions: the number of sessions is what bounds the table.
     pub fn has_room(&self, now: Moment) -> bool {
-        if self.count() < self.capacity.max {
-            return true;
-        }
-        let mut entries = self.write();
-        if is_sweep_due(&entries, now) {
-            self.sweep(&mut entries, now);
-        }
-        entries.by_index.len() < self.capacity.max
+        self.is_below(self.capacity.max, &RevocationKind::ALL, now)
     }
 
     /// Whether the table has room for what IAMs report. They may fill a half of it: an IAM can report
     /// sessions that do not exist, and must not stop logins.
     pub(super) fn has_room_for_reports(&self, now: Moment) -> bool {
-        let reported = || {
-            let kinds = [RevocationKind::UpstreamSession, RevocationKind::Subject];
-            let counts = kinds.map(|kind| self.of(kind).load(Ordering::Relaxed));
-            counts.into_iter().sum::<usize>()
+        let reported = [RevocationKind::UpstreamSession, RevocationKind::Subject];
+        self.is_below(self.capacity.max / 2, &reported, now)
+    }
+
+    /// Whether there are fewer entries of these kinds, perhaps after expired ones are removed.
+    fn is_below(&self, max: usize, kinds: &[RevocationKind], now: Moment) -> bool {
+        let is_below = || {
+            let counts = kinds.iter().map(|kind| self.of(*kind));
+            let count: usize = counts.map(|count| count.load(Ordering::Relaxed)).sum();
+            count < max
         };
-        let max = self.capacity.max / 2;
-        if reported() < max {
-            return true;
+        is_below() || {
+            let mut entries = self.write();
+            if is_sweep_due(&entries, now) {
+                self.sweep(&mut entries, now);
+            }
+            is_below()
         }
-        let mut entries = self.write();
-        if is_sweep_due(&entries, now) {
-            self.sweep(&mut entries, now);
-        }
-        reported() < max
     }
 
     /// The number of entries at which no session can begin.
@@ -346,12 +319,14 @@ impl Revocations {
         self.read().by_index.len()
     }
 
-    fn of(&self, kind: RevocationKind) -> &AtomicUsize {
+    /// The number of entries of this kind.
+    const fn of(&self, kind: RevocationKind) -> &AtomicUsize {
+        let [sessions, upstream_sessions, subjects, iams] = &self.counts;
         match kind {
-            RevocationKind::Session => &self.sessions,
-            RevocationKind::UpstreamSession => &self.upstream_sessions,
-            RevocationKind::Subject => &self.subjects,
-            RevocationKind::Iam => &self.iams,
+            RevocationKind::Session => sessions,
+            RevocationKind::UpstreamSession => upstream_sessions,
+            RevocationKind::Subject => subjects,
+            RevocationKind::Iam => iams,
         }
     }
 
@@ -374,11 +349,6 @@ fn is_sweep_due(entries: &Entries, now: Moment) -> bool {
 
 /// Fewer entries than this are not worth a sweep.
 const SWEEP_MIN: usize = 1024;
-
-const CAPACITY: Capacity = Capacity {
-    sweep_from: 1_000_000,
-    max: 3_500_000,
-};
 
 /// The shortest time between two removals of expired entries, in seconds, from
 /// [`Capacity::sweep_from`] on.
@@ -452,31 +422,33 @@ impl RevocationKey {
         self.id(RevocationKind::Session, [id.as_bytes()])
     }
 
-    /// The id of the revocation of an IAM session, by the IAM's session id.
+    /// The revocation of an IAM session, by the IAM's session id.
     #[must_use]
-    pub fn upstream_session(&self, adapter: &str, issuer: &str, id: &str) -> RevocationId {
-        let parts = [adapter, issuer, id].map(str::as_bytes);
-        self.id(RevocationKind::UpstreamSession, parts)
+    pub fn upstream_session(&self, adapter: &str, issuer: &str, id: &str) -> RevocationIndex {
+        self.index(RevocationKind::UpstreamSession, [adapter, issuer, id])
     }
 
-    /// The id of the record of a used logout token. No IAM session has it.
+    /// The record of a used logout token. No IAM session has it.
     #[must_use]
-    pub fn logout_token(&self, adapter: &str, issuer: &str, jti: &str) -> RevocationId {
-        let parts = [adapter, issuer, jti, "logout token"].map(str::as_bytes);
-        self.id(RevocationKind::UpstreamSession, parts)
+    pub fn logout_token(&self, adapter: &str, issuer: &str, jti: &str) -> RevocationIndex {
+        let parts = [adapter, issuer, jti, "logout token"];
+        self.index(RevocationKind::UpstreamSession, parts)
     }
 
-    /// The id of the revocation of all sessions of a subject.
+    /// The revocation of all sessions of a subject.
     #[must_use]
-    pub fn subject(&self, adapter: &str, issuer: &str, subject: &str) -> RevocationId {
-        let parts = [adapter, issuer, subject].map(str::as_bytes);
-        self.id(RevocationKind::Subject, parts)
+    pub fn subject(&self, adapter: &str, issuer: &str, subject: &str) -> RevocationIndex {
+        self.index(RevocationKind::Subject, [adapter, issuer, subject])
     }
 
-    /// The id of the revocation of all sessions of an IAM.
+    /// The revocation of all sessions of an IAM.
     #[must_use]
-    pub fn iam(&self, adapter: &str, issuer: &str) -> RevocationId {
-        self.id(RevocationKind::Iam, [adapter, issuer].map(str::as_bytes))
+    pub fn iam(&self, adapter: &str, issuer: &str) -> RevocationIndex {
+        self.index(RevocationKind::Iam, [adapter, issuer])
+    }
+
+    fn index<const N: usize>(&self, kind: RevocationKind, parts: [&str; N]) -> RevocationIndex {
+        (kind, self.id(kind, parts.map(str::as_bytes)))
     }
 
     /// The kind and the length before each part make the input unambiguous.
@@ -503,25 +475,26 @@ impl fmt::Debug for RevocationKey {
     }
 }
 
-/// The ids of the revocations that may end a session, each computed when it is first needed.
-pub struct SessionRevocationIds<'s> {
+/// The ids of the revocations that may end a session, each computed when it is needed.
+pub(super) struct SessionRevocationIds<'s> {
     key: &'s RevocationKey,
     id: SessionId,
     session: &'s SealedSession<'s>,
-    made: [Option<RevocationId>; RevocationKind::ALL.len()],
     /// [`Revocations::recorded`] at the last look-up that found no revocation of this session.
     none_of: u64,
 }
 
 impl<'s> SessionRevocationIds<'s> {
     /// Those of a session that was opened with the sealing key from which `key` comes.
-    #[must_use]
-    pub fn new(key: &'s RevocationKey, id: SessionId, session: &'s SealedSession<'s>) -> Self {
+    pub(super) fn new(
+        key: &'s RevocationKey,
+        id: SessionId,
+        session: &'s SealedSession<'s>,
+    ) -> Self {
         Self {
             key,
             id,
             session,
-            made: [None; RevocationKind::ALL.len()],
             none_of: 0,
         }
     }
@@ -531,25 +504,21 @@ impl<'s> SessionRevocationIds<'s> {
         self.session.iat
     }
 
-    fn of(&mut self, kind: RevocationKind) -> RevocationId {
-        if let Some(Some(id)) = self.made.get(kind as usize) {
-            return *id;
-        }
+    fn of(&self, kind: RevocationKind) -> RevocationIndex {
         tracing::trace!(?kind, "look up a revocation");
-        let session = self.session;
-        let id = match kind {
-            RevocationKind::Session => self.key.session(self.id),
-            RevocationKind::UpstreamSession => {
-                self.key
-                    .upstream_session(&session.iam, &session.iss, &session.usid)
-            }
-            RevocationKind::Subject => self.key.subject(&session.iam, &session.iss, &session.sub),
-            RevocationKind::Iam => self.key.iam(&session.iam, &session.iss),
-        };
-        if let Some(made) = self.made.get_mut(kind as usize) {
-            *made = Some(id);
+        let SealedSession {
+            iam,
+            iss,
+            sub,
+            usid,
+            ..
+        } = self.session;
+        match kind {
+            RevocationKind::Session => (kind, self.key.session(self.id)),
+            RevocationKind::UpstreamSession => self.key.upstream_session(iam, iss, usid),
+            RevocationKind::Subject => self.key.subject(iam, iss, sub),
+            RevocationKind::Iam => self.key.iam(iam, iss),
         }
-        id
     }
 }
 

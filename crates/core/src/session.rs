@@ -10,21 +10,18 @@ use std::sync::Arc;
 
 use aws_lc_rs::aead::{Aad, NONCE_LEN, Nonce};
 use base64::Engine as _;
-use iam_adapters::{Clock, Moment, UpstreamSession};
+use iam_adapters::{Moment, UpstreamSession};
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::error::{GatewayError, Internal, InvalidSession};
-use super::gateway_keys::Keys;
 use super::iams::{Iam, Iams};
 use super::keys::{DerivedFrom, Key as _, KeySet, KeyStore, SealingKey};
-use super::revocations::{
-    Cause, Revocation, RevocationId, RevocationKey, Revocations, SessionRevocationIds,
-};
-use super::timeline::Timeline;
+use super::revocations::{Cause, Revocation, RevocationId, RevocationKey, SessionRevocationIds};
 use crate::base64url::BASE64;
 use crate::random::Random;
+use crate::replica_state::ReplicaState;
 use crate::sealed_session::{FORMAT, SealedSession};
 use crate::session_id::SessionId;
 
@@ -51,7 +48,6 @@ impl OpenedSession<'_, '_> {
         SessionRevocationIds::new(&self.key, self.id, &self.session)
     }
 
-    /// The revocation of this session.
     pub(super) fn revocation(&self, cause: Cause) -> Revocation {
         Revocation::of_session(self.key.session(self.id), cause, self.session.exp)
     }
@@ -59,16 +55,20 @@ impl OpenedSession<'_, '_> {
 
 /// Seals session tokens, and opens the pair of session id and session token that a client sends.
 pub(super) struct SessionTokens {
-    pub(super) iams: Arc<Iams>,
-    pub(super) keys: Arc<Keys>,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) random: Arc<dyn Random>,
-    pub(super) revocations: Arc<Revocations>,
-    pub(super) dummy: DummySession,
-    pub(super) timeline: Arc<Timeline>,
+    iams: Arc<Iams>,
+    replica: Arc<ReplicaState>,
+    dummy: DummySession,
 }
 
 impl SessionTokens {
+    pub(super) fn new(iams: Arc<Iams>, replica: Arc<ReplicaState>) -> Self {
+        Self {
+            dummy: DummySession::of(&iams),
+            iams,
+            replica,
+        }
+    }
+
     /// The session token of a session whose credentials were sent to the IAM at `requested_at`.
     ///
     /// # Errors
@@ -90,16 +90,16 @@ impl SessionTokens {
             sub: upstream.subject.as_str().into(),
             usid: upstream.id.as_str().into(),
             secret: upstream.secret.expose_secret().into(),
-            iat: self.timeline.beginning_at(requested_at),
+            iat: self.replica.timeline.beginning_at(requested_at),
             exp: expires_at,
         };
-        let keys = self.keys.sealing.key_set();
-        seal(&keys, &session, requested_at, &*self.random)
+        let keys = self.replica.keys.sealing.key_set();
+        seal(&keys, &session, requested_at, &*self.replica.random)
     }
 
     /// The id of the revocation of a session that was sealed at `sealed_at`.
     pub(super) fn revocation_id(&self, id: SessionId, sealed_at: Moment) -> RevocationId {
-        let keys = self.keys.sealing.key_set();
+        let keys = self.replica.keys.sealing.key_set();
         RevocationKey::of(keys.current(sealed_at)).session(id)
     }
 
@@ -115,7 +115,7 @@ impl SessionTokens {
         session_token: &str,
         buffer: &'b mut Zeroizing<Vec<u8>>,
     ) -> Result<OpenedSession<'g, 'b>, GatewayError> {
-        let (session, key) = open_from(&self.keys.sealing, session_token, buffer)
+        let (session, key) = open_from(&self.replica.keys.sealing, session_token, buffer)
             .inspect_err(|error| self.simulate_opening(error, session_id, session_token))?;
         let (id, iam) = self
             .matching(&session, session_id)
@@ -153,8 +153,8 @@ impl SessionTokens {
         let GatewayError::InvalidSession(refused) = *error else {
             return;
         };
-        let keys = self.keys.sealing.key_set();
-        let key = keys.current(self.clock.now());
+        let keys = self.replica.keys.sealing.key_set();
+        let key = keys.current(self.replica.clock.now());
         if refused != InvalidSession::Tampered {
             simulate_unseal(key, session_token.len());
         }
@@ -168,7 +168,7 @@ impl SessionTokens {
     #[cold]
     fn simulate_look_up(&self, key: &RevocationKey, session: &SealedSession<'_>) {
         let mut ids = SessionRevocationIds::new(key, SessionId::DUMMY, session);
-        let _ = black_box(self.revocations.cause_of(&mut ids));
+        let _ = black_box(self.replica.revocations.cause_of(&mut ids));
     }
 }
 
@@ -180,11 +180,11 @@ const DUMMY_ID: &str = "00000000-0000-0000-0000-000000000000";
 ///
 /// It is not used for valid sessions. Even with it, an invalid session costs far less than a valid
 /// one, which gets a signature.
-pub(super) struct DummySession(Vec<u8>);
+struct DummySession(Vec<u8>);
 
 impl DummySession {
     /// The content of a session of one of these IAMs.
-    pub(super) fn of(iams: &Iams) -> Self {
+    fn of(iams: &Iams) -> Self {
         let iam = iams.iter().next();
         let (kind, issuer) = iam.map_or(("", ""), |iam| (iam.kind, &iam.issuer));
         let session = json!({
@@ -235,7 +235,6 @@ fn header_of(key: &SealingKey) -> &str {
     header
 }
 
-/// Opens the parts into `buffer`.
 fn unseal<'b>(
     key: &SealingKey,
     parts: &TokenParts<'_>,

@@ -5,18 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{JoinAll, join_all};
+use iam_adapters::Moment;
 use iam_adapters::logout_token::{AGE_MAX, Ended, LogoutNotice, SKEW_MAX};
-use iam_adapters::{Clock, Moment};
 use tokio::time::sleep;
 
-use super::gateway_keys::Keys;
 use super::iams::{Iam, Iams};
 use super::keys::overlap;
+use super::replica_state::ReplicaState;
 use super::revocations::{
-    Delivered, Revocation, RevocationKey, RevocationKind, RevocationPublisher, Revocations,
+    Delivered, Revocation, RevocationIndex, RevocationKey, RevocationKind, RevocationPublisher,
 };
-use super::shared_tables::SharedTables;
-use super::timeline::Timeline;
 use crate::revoked_sessions::{NotRevocable, RevokedSessions};
 
 /// For a revocation until the call returns, the time from its record to that return. Sessions begin at
@@ -47,67 +45,54 @@ pub enum Propagation {
 /// Records revocations and sends them to the other replicas, if there are any.
 pub struct SessionRevoker {
     iams: Arc<Iams>,
-    keys: Arc<Keys>,
-    clock: Arc<dyn Clock>,
-    revocations: Arc<Revocations>,
-    timeline: Arc<Timeline>,
-    /// `None`: there are no other replicas.
-    replicas: Option<Arc<dyn RevocationPublisher>>,
+    replica: Arc<ReplicaState>,
 }
 
 impl SessionRevoker {
-    pub(super) fn new(
-        iams: Arc<Iams>,
-        keys: Arc<Keys>,
-        clock: Arc<dyn Clock>,
-        tables: &SharedTables,
-    ) -> Self {
-        Self {
-            iams,
-            keys,
-            clock,
-            revocations: Arc::clone(&tables.revocations),
-            timeline: Arc::clone(&tables.timeline),
-            replicas: tables.replicas.revocations.clone(),
-        }
+    pub(super) const fn new(iams: Arc<Iams>, replica: Arc<ReplicaState>) -> Self {
+        Self { iams, replica }
     }
 
     /// Whether there are other replicas to publish revocations to.
     #[must_use]
     pub fn is_shared(&self) -> bool {
-        self.replicas.is_some()
+        self.replicas().is_some()
+    }
+
+    fn replicas(&self) -> Option<&Arc<dyn RevocationPublisher>> {
+        self.replica.replicas.revocations.as_ref()
     }
 
     /// How many revocations are not sent to the other replicas yet.
     #[must_use]
     pub fn pending(&self) -> usize {
-        let replicas = self.replicas.as_ref();
-        replicas.map_or(0, |replicas| replicas.pending())
+        self.replicas().map_or(0, |replicas| replicas.pending())
     }
 
     /// Revokes the gateway sessions of an IAM session, by the IAM's session id.
-    ///
-    /// Their sealing key is not known, so the revocation is recorded with an id for each key.
     pub fn end_upstream_session(&self, iam: &Iam, id: &str) {
         // Adapters without session ids give all sessions this one.
-        if id.is_empty() {
-            return;
+        if !id.is_empty() {
+            self.end(iam, u64::MAX, |key| {
+                key.upstream_session(iam.kind, &iam.issuer, id)
+            });
         }
-        let (now, longest) = (self.clock.now(), iam.policy.session_max_lifetime);
-        self.publish_under_every_key(now, longest, |key| {
-            let id = key.upstream_session(iam.kind, &iam.issuer, id);
-            Revocation::of_upstream_session(id, now, longest)
-        });
     }
 
     /// Revokes all sessions of the IAM's subject whose login began at `begun_until` or before, in
-    /// milliseconds since 1970 on the [`Timeline`].
+    /// milliseconds since 1970 on the [`Timeline`](super::timeline::Timeline).
     pub fn end_sessions_of(&self, iam: &Iam, subject: &str, begun_until: u64) {
-        let (now, longest) = (self.clock.now(), iam.policy.session_max_lifetime);
-        self.publish_under_every_key(now, longest, |key| {
-            let id = key.subject(iam.kind, &iam.issuer, subject);
-            Revocation::of_subject(id, begun_until, now, longest)
+        self.end(iam, begun_until, |key| {
+            key.subject(iam.kind, &iam.issuer, subject)
         });
+    }
+
+    fn end(&self, iam: &Iam, begun_until: u64, index: impl Fn(&RevocationKey) -> RevocationIndex) {
+        let (now, longest) = (self.replica.clock.now(), iam.policy.session_max_lifetime);
+        for revocation in self.under_every_key(begun_until, now, longest, index) {
+            // No client waits for the delivery.
+            drop(self.replica.publish(revocation, now));
+        }
     }
 
     /// Revokes the sessions that a logout token names. The IAM issued it at `issued_at`, in seconds
@@ -116,7 +101,7 @@ impl SessionRevoker {
         match ended {
             Ended::Session(id) => self.end_upstream_session(iam, id),
             Ended::AllOf(subject) => {
-                let until = begun_until(issued_at, self.timeline.now());
+                let until = begun_until(issued_at, self.replica.timeline.now());
                 self.end_sessions_of(iam, subject.as_str(), until);
             }
         }
@@ -124,11 +109,10 @@ impl SessionRevoker {
 
     /// Whether a replica has used this logout token.
     pub(super) fn is_used(&self, iam: &Iam, jti: &str) -> bool {
-        let keys = self.keys.sealing.key_set();
+        let keys = self.replica.keys.sealing.key_set();
         keys.iter().any(|key| {
-            let id = RevocationKey::of(key).logout_token(iam.kind, &iam.issuer, jti);
-            self.revocations
-                .contains(RevocationKind::UpstreamSession, id)
+            let used = RevocationKey::of(key).logout_token(iam.kind, &iam.issuer, jti);
+            self.replica.revocations.contains(used)
         })
     }
 
@@ -138,13 +122,13 @@ impl SessionRevoker {
         if let Ended::Session(_) = token.ended {
             return;
         }
-        let now = self.clock.now();
-        let keys = self.keys.sealing.key_set();
+        let now = self.replica.clock.now();
+        let keys = self.replica.keys.sealing.key_set();
         let key = RevocationKey::of(keys.current(now));
-        let id = key.logout_token(iam.kind, &iam.issuer, &token.jti);
-        let used = Revocation::of_upstream_session(id, now, AGE_MAX + SKEW_MAX);
+        let used = key.logout_token(iam.kind, &iam.issuer, &token.jti);
+        let used = Revocation::of(used, u64::MAX, now, AGE_MAX + SKEW_MAX);
         // The IAM does not wait for the delivery.
-        drop(self.publish(used, now));
+        drop(self.replica.publish(used, now));
     }
 
     /// Revokes sessions on behalf of an operator, at once. The future waits for the delivery to the other
@@ -163,7 +147,7 @@ impl SessionRevoker {
         } else {
             Duration::ZERO
         };
-        let mut until = self.timeline.after(lead);
+        let mut until = self.replica.timeline.after(lead);
         let Recorded {
             mut revocations,
             delivered,
@@ -171,18 +155,18 @@ impl SessionRevoker {
         Ok(async move {
             delivered.await;
             if sessions.is_until_return() {
-                if self.timeline.now() > until && self.is_shared() {
-                    until = self.timeline.after(LONG_LEAD);
+                if self.replica.timeline.now() > until && self.is_shared() {
+                    until = self.replica.timeline.after(LONG_LEAD);
                     // It cannot fail: the first one has not.
                     if let Ok(again) = self.record(sessions, until) {
                         revocations = again.revocations;
                         again.delivered.await;
                     }
                 }
-                let left = Duration::from_millis(until.saturating_sub(self.timeline.now()));
+                let left = Duration::from_millis(until.saturating_sub(self.replica.timeline.now()));
                 sleep(left.min(LONG_LEAD) + Duration::from_millis(1)).await;
             }
-            match &self.replicas {
+            match self.replicas() {
                 None => Propagation::Off,
                 Some(replicas) if revocations.iter().any(|one| replicas.is_pending(one)) => {
                     Propagation::Pending
@@ -194,9 +178,9 @@ impl SessionRevoker {
 
     /// Records the revocations of these sessions, and sends them to the other replicas.
     fn record(&self, sessions: &RevokedSessions, until: u64) -> Result<Recorded, NotRevocable> {
-        let now = self.clock.now();
+        let now = self.replica.clock.now();
         let revocations = self.revocations_of(sessions, until, now)?;
-        let publish = |revocation: &Revocation| self.publish(*revocation, now);
+        let publish = |revocation: &Revocation| self.replica.publish(*revocation, now);
         Ok(Recorded {
             delivered: join_all(revocations.iter().map(publish)),
             revocations,
@@ -204,7 +188,7 @@ impl SessionRevoker {
     }
 
     /// The revocations of these sessions, for each sealing key. `until` is the time of those without
-    /// another one, on the [`Timeline`].
+    /// another one, on the [`Timeline`](super::timeline::Timeline).
     fn revocations_of(
         &self,
         sessions: &RevokedSessions,
@@ -213,92 +197,59 @@ impl SessionRevoker {
     ) -> Result<Vec<Revocation>, NotRevocable> {
         let longest = |iam: &Iam| iam.policy.session_max_lifetime;
         let until = |second: Option<u64>| second.map_or(until, end_of_second);
-        match sessions {
+        let iams = self.iams.iter();
+        let (revocations, unknown): (Vec<_>, _) = match sessions {
             RevokedSessions::One(id) => {
-                let longest = self.iams.iter().map(longest).max().unwrap_or_default();
-                Ok(self.under_every_key(now, longest, |key| {
-                    Revocation::of_session_id(key.session(*id), now, longest)
-                }))
+                let longest = iams.map(longest).max().unwrap_or_default();
+                let index = |key: &RevocationKey| (RevocationKind::Session, key.session(*id));
+                return Ok(self.under_every_key(u64::MAX, now, longest, index));
             }
             RevokedSessions::OfSubject {
                 subject,
                 begun_until,
             } => {
-                let iams = self.iams.iter();
                 let of_iam = |iam: &Iam| {
                     let subject = iam.subject_of(subject.as_str())?;
-                    Some(self.under_every_key(now, longest(iam), |key| {
-                        let id = key.subject(iam.kind, &iam.issuer, subject);
-                        Revocation::of_subject(id, until(*begun_until), now, longest(iam))
-                    }))
+                    let index = |key: &RevocationKey| key.subject(iam.kind, &iam.issuer, subject);
+                    Some(self.under_every_key(until(*begun_until), now, longest(iam), index))
                 };
-                let revocations: Vec<_> = iams.filter_map(of_iam).flatten().collect();
-                some_of(revocations, NotRevocable::UnknownPrefix)
+                let revocations = iams.filter_map(of_iam).flatten();
+                (revocations.collect(), NotRevocable::UnknownPrefix)
             }
             RevokedSessions::OfIam { iam, begun_until } => {
                 let named = |other: &&Iam| iam.as_deref().is_none_or(|name| name == other.name());
                 let of_iam = |iam: &Iam| {
-                    self.under_every_key(now, longest(iam), |key| {
-                        let id = key.iam(iam.kind, &iam.issuer);
-                        Revocation::of_iam(id, until(*begun_until), now, longest(iam))
-                    })
+                    let index = |key: &RevocationKey| key.iam(iam.kind, &iam.issuer);
+                    self.under_every_key(until(*begun_until), now, longest(iam), index)
                 };
-                let iams = self.iams.iter().filter(named);
-                some_of(iams.flat_map(of_iam).collect(), NotRevocable::UnknownIam)
+                let revocations = iams.filter(named).flat_map(of_iam);
+                (revocations.collect(), NotRevocable::UnknownIam)
             }
+        };
+        if revocations.is_empty() {
+            return Err(unknown);
         }
+        Ok(revocations)
     }
 
-    /// A revocation for each sealing key with which a session may be sealed that is valid for this long.
+    /// A revocation for each sealing key with which a session may be sealed that is valid for this long: the
+    /// key of the session is not known, and the index depends on it.
     fn under_every_key(
         &self,
+        begun_until: u64,
         now: Moment,
         longest: Duration,
-        revocation: impl Fn(&RevocationKey) -> Revocation,
+        index: impl Fn(&RevocationKey) -> RevocationIndex,
     ) -> Vec<Revocation> {
-        let keys = self.keys.sealing.key_set();
+        let keys = self.replica.keys.sealing.key_set();
         keys.honoured(now, overlap(longest, Duration::ZERO))
-            .map(|key| revocation(RevocationKey::of(key)))
+            .map(|key| Revocation::of(index(RevocationKey::of(key)), begun_until, now, longest))
             .collect()
-    }
-
-    fn publish_under_every_key(
-        &self,
-        now: Moment,
-        longest: Duration,
-        revocation: impl Fn(&RevocationKey) -> Revocation,
-    ) {
-        for revocation in self.under_every_key(now, longest, revocation) {
-            // No client waits for the delivery.
-            drop(self.publish(revocation, now));
-        }
-    }
-
-    /// Records a revocation, and sends it to the other replicas unless they have it.
-    pub(super) fn publish(&self, revocation: Revocation, now: Moment) -> Delivered {
-        if let Some(replicas) = &self.replicas {
-            let is_unpublished = self.revocations.record_published(&revocation, now);
-            replicas.publish(&revocation, is_unpublished)
-        } else {
-            self.revocations.record(&revocation, now);
-            Box::pin(std::future::ready(()))
-        }
-    }
-}
-
-fn some_of(
-    revocations: Vec<Revocation>,
-    otherwise: NotRevocable,
-) -> Result<Vec<Revocation>, NotRevocable> {
-    if revocations.is_empty() {
-        Err(otherwise)
-    } else {
-        Ok(revocations)
     }
 }
 
 /// The time until which logins are revoked by a logout token without a session id, in milliseconds since
-/// 1970 on the [`Timeline`].
+/// 1970 on the [`Timeline`](super::timeline::Timeline).
 ///
 /// The time of the token is the IAM's, and that of a login is on the time line; the two may differ. So the
 /// time of arrival, on the time line, decides. A login counts from the time at which its credentials were

@@ -5,63 +5,37 @@ use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Shared, ready};
 use iam_adapters::{Moment, trace};
 use opentelemetry::trace::{FutureExt as _, SpanContext};
-use tokio::sync::watch;
+use tokio::task;
 use tracing::Instrument as _;
 
 use super::error::Internal;
 
-/// A call in flight.
-#[derive(Debug)]
-pub(super) struct InFlight<T> {
+/// The result of a call; [`Internal::LostTask`] if the call panicked.
+type SharedResult<T> = Shared<BoxFuture<'static, Result<T, Internal>>>;
+
+/// The call whose result the caller gets.
+pub(super) struct Flight<T> {
     /// When the call began.
     pub(super) began: Moment,
+    /// Whether the caller did not start it.
+    pub(super) is_joined: bool,
+    pub(super) result: SharedResult<T>,
+}
+
+struct Call<T> {
+    began: Moment,
     /// The span in which it began.
     span: SpanContext,
-    result: watch::Receiver<Option<T>>,
-}
-
-impl<T> Clone for InFlight<T> {
-    fn clone(&self) -> Self {
-        Self {
-            began: self.began,
-            span: self.span.clone(),
-            result: self.result.clone(),
-        }
-    }
-}
-
-impl<T: Clone> InFlight<T> {
-    /// The result of the call.
-    ///
-    /// # Errors
-    ///
-    /// [`Internal::LostTask`] if the call panicked.
-    pub(super) async fn result(mut self) -> Result<T, Internal> {
-        let result = self.result.wait_for(Option::is_some).await;
-        result
-            .ok()
-            .and_then(|result| result.clone())
-            .ok_or(Internal::LostTask)
-    }
-}
-
-/// The result of [`SingleFlight::join_or_start`].
-pub(super) enum Admission<T, D> {
-    /// No call is needed.
-    Done(D),
-    /// The caller shares a call that was in flight already.
-    Joined(InFlight<T>),
-    /// The caller's call was started.
-    Started(InFlight<T>),
+    task: task::Id,
+    result: SharedResult<T>,
 }
 
 /// The calls in flight, by key.
-#[derive(Debug)]
-pub(super) struct SingleFlight<K, T>(Arc<Mutex<Calls<K, T>>>);
-
-type Calls<K, T> = HashMap<K, InFlight<T>>;
+pub(super) struct SingleFlight<K, T>(Arc<Mutex<HashMap<K, Call<T>>>>);
 
 impl<K, T> Default for SingleFlight<K, T> {
     fn default() -> Self {
@@ -80,85 +54,70 @@ where
     ///
     /// The call runs in a task of its own, and goes on when the client that caused it disconnects. So
     /// clients that disconnect and retry cause no further calls.
-    pub(super) fn join_or_start<D, C>(
+    pub(super) fn join_or_start<C>(
         &self,
         key: K,
         now: Moment,
         may_join: impl FnOnce(Moment) -> bool,
-        done: impl FnOnce() -> Option<D>,
+        done: impl FnOnce() -> Option<T>,
         call: impl FnOnce() -> C,
-    ) -> Admission<T, D>
+    ) -> Flight<T>
     where
         C: Future<Output = T> + Send + 'static,
     {
         let mut calls = lock(&self.0);
-        let entry = calls.entry(key);
-        if let Entry::Occupied(call) = &entry
-            && may_join(call.get().began)
+        if let Some(call) = calls.get(&key)
+            && may_join(call.began)
         {
-            trace::link_to(&call.get().span);
-            return Admission::Joined(call.get().clone());
+            trace::link_to(&call.span);
+            return Flight {
+                began: call.began,
+                is_joined: true,
+                result: call.result.clone(),
+            };
         }
         // The call may have ended after the caller last checked and before this lock.
         if let Some(done) = done() {
-            return Admission::Done(done);
+            return Flight {
+                began: now,
+                is_joined: true,
+                result: ready(Ok(done)).boxed().shared(),
+            };
         }
-        let (sender, result) = watch::channel(None);
-        let in_flight = InFlight {
-            began: now,
-            span: trace::current_span(),
-            result,
-        };
-        entry.insert_entry(in_flight.clone());
-        drop(calls);
-        let completion = Completion {
-            calls: Arc::clone(&self.0),
-            key,
-            sender,
-        };
-        let call = call();
+        let (table, call) = (Arc::clone(&self.0), call());
         let task = async move {
-            let result = call.await;
-            completion.complete(result);
+            // Before its callers have the result: one that retries must not join the call that failed. Also
+            // after a panic. Keeps a later call for the same key.
+            let _removal = scopeguard::guard(task::id(), move |task| {
+                if let Entry::Occupied(call) = lock(&table).entry(key)
+                    && call.get().task == task
+                {
+                    call.remove();
+                }
+            });
+            call.await
         };
         // Its log lines carry the id of the request that started it, and its spans are in the trace of
         // that request.
-        tokio::spawn(task.in_current_span().with_current_context());
-        Admission::Started(in_flight)
-    }
-}
-
-/// Removes a call that has ended, also by a panic.
-struct Completion<K: Eq + Hash + Copy, T> {
-    calls: Arc<Mutex<Calls<K, T>>>,
-    key: K,
-    sender: watch::Sender<Option<T>>,
-}
-
-impl<K: Eq + Hash + Copy, T> Completion<K, T> {
-    /// Removes the call before its callers have the result: a caller that retries must not join the
-    /// call that failed.
-    fn complete(self, result: T) {
-        self.remove();
-        self.sender.send_replace(Some(result));
-    }
-
-    /// Keeps a later call for the same key.
-    fn remove(&self) {
-        if let Entry::Occupied(call) = lock(&self.calls).entry(self.key)
-            && call.get().result.same_channel(&self.sender.subscribe())
-        {
-            call.remove();
+        let task = task::spawn(task.in_current_span().with_current_context());
+        let id = task.id();
+        let result = task.map(|result| result.map_err(|_| Internal::LostTask));
+        let result = result.boxed().shared();
+        let call = Call {
+            began: now,
+            span: trace::current_span(),
+            task: id,
+            result: result.clone(),
+        };
+        calls.insert(key, call);
+        Flight {
+            began: now,
+            is_joined: false,
+            result,
         }
     }
 }
 
-impl<K: Eq + Hash + Copy, T> Drop for Completion<K, T> {
-    fn drop(&mut self) {
-        self.remove();
-    }
-}
-
-fn lock<K, T>(calls: &Mutex<Calls<K, T>>) -> MutexGuard<'_, Calls<K, T>> {
+fn lock<K, T>(calls: &Mutex<HashMap<K, Call<T>>>) -> MutexGuard<'_, HashMap<K, Call<T>>> {
     calls.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -98,7 +98,6 @@ impl Timeline {
         })
     }
 
-    /// The time after this one.
     pub(super) fn after(&self, duration: Duration) -> u64 {
         self.now().saturating_add(millis(duration))
     }

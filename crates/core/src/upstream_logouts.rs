@@ -15,13 +15,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use iam_adapters::{Clock, IamAdapter, IamError, Misconfiguration, Moment, UpstreamSession};
+use iam_adapters::{IamAdapter, IamError, Misconfiguration, Moment, UpstreamSession};
 use strum::EnumCount;
 
 use super::event::{Event, Subscribers};
-use super::revocations::{Revocation, RevocationId, Revocations};
-use super::single_flight::{Admission, SingleFlight};
-use crate::random::Random;
+use super::replica_state::ReplicaState;
+use super::revocations::{Revocation, RevocationId};
+use super::single_flight::SingleFlight;
 use crate::results::UpstreamLogoutOutcome;
 use crate::session_id::SessionId;
 
@@ -60,7 +60,6 @@ pub(super) struct UpstreamLogout {
 struct Outcomes([u64; UpstreamLogoutOutcome::COUNT]);
 
 impl Outcomes {
-    /// The number with this outcome.
     fn of(&self, outcome: UpstreamLogoutOutcome) -> u64 {
         self.0.get(outcome as usize).copied().unwrap_or_default()
     }
@@ -84,9 +83,7 @@ pub struct OverdueLogouts {
 /// Ends sessions at the IAM, one call at a time for each session, and finishes failed logouts.
 pub struct UpstreamLogouts {
     iam: Arc<dyn IamAdapter>,
-    clock: Arc<dyn Clock>,
-    random: Arc<dyn Random>,
-    revocations: Arc<Revocations>,
+    replica: Arc<ReplicaState>,
     /// The calls in flight, of clients and of [`Self::finish_due`].
     pub(super) calls: SingleFlight<RevocationId, Result<(), IamError>>,
     unfinished: Mutex<UnfinishedLogouts>,
@@ -99,18 +96,14 @@ impl UpstreamLogouts {
     pub(super) fn new(
         name: Arc<str>,
         iam: Arc<dyn IamAdapter>,
-        clock: Arc<dyn Clock>,
-        random: Arc<dyn Random>,
-        revocations: Arc<Revocations>,
-        subscribers: Subscribers,
+        replica: Arc<ReplicaState>,
     ) -> Self {
+        let unfinished = UnfinishedLogouts::new(name, replica.subscribers.clone());
         Self {
             iam,
-            clock,
-            random,
-            revocations,
+            replica,
             calls: SingleFlight::default(),
-            unfinished: Mutex::new(UnfinishedLogouts::new(name, subscribers)),
+            unfinished: Mutex::new(unfinished),
         }
     }
 
@@ -122,7 +115,7 @@ impl UpstreamLogouts {
     pub(super) async fn end(&self, logout: UpstreamLogout) -> Result<(), IamError> {
         let ended = self.call(&logout).await;
         if let Err(fault) = &ended {
-            let (now, jitter) = (self.clock.now(), self.jitter());
+            let (now, jitter) = (self.replica.clock.now(), self.jitter());
             self.unfinished()
                 .add(logout, FaultEffect::of(fault), now, jitter);
         }
@@ -146,14 +139,14 @@ impl UpstreamLogouts {
     /// Finishes the unfinished logouts, one after the other, until a call fails. Makes no call during
     /// a pause.
     pub async fn finish_due(self: &Arc<Self>) {
-        self.unfinished().remove_expired(self.clock.now());
+        self.unfinished().remove_expired(self.replica.clock.now());
         loop {
             // The lock is not held during the call.
-            let next = self.unfinished().next(self.clock.now());
+            let next = self.unfinished().next(self.replica.clock.now());
             let Some(logout) = next else { break };
             self.finish(logout).await;
         }
-        self.unfinished().log_change(self.clock.now());
+        self.unfinished().log_change(self.replica.clock.now());
     }
 
     /// Finishes the unfinished logouts as [`Self::finish_due`] does, without waiting for the end of
@@ -166,31 +159,29 @@ impl UpstreamLogouts {
     async fn finish(self: &Arc<Self>, logout: UpstreamLogout) {
         let id = logout.confirmed.id;
         let this = Arc::clone(self);
-        let admission = self.calls.join_or_start(
+        let flight = self.calls.join_or_start(
             id,
-            self.clock.now(),
+            self.replica.clock.now(),
             |_| true,
             // A client may have repeated the logout.
-            || (!self.unfinished().contains(id)).then_some(()),
+            || (!self.unfinished().contains(id)).then_some(Ok(())),
             || async move { this.call(&logout).await },
         );
-        let result = match admission {
-            Admission::Done(()) => return,
-            Admission::Joined(call) | Admission::Started(call) => call.result().await,
-        };
-        let effect = match result {
+        let effect = match flight.result.await {
             Ok(Ok(())) => return,
             Ok(Err(fault)) => FaultEffect::of(&fault),
             Err(_) => FaultEffect::FAILED,
         };
-        let (now, jitter) = (self.clock.now(), self.jitter());
+        let (now, jitter) = (self.replica.clock.now(), self.jitter());
         self.unfinished().failed_again(id, effect, now, jitter);
     }
 
     async fn call(&self, logout: &UpstreamLogout) -> Result<(), IamError> {
         self.iam.end_session(&logout.upstream).await?;
         let confirmed = &logout.confirmed;
-        self.revocations.record(confirmed, self.clock.now());
+        self.replica
+            .revocations
+            .record(confirmed, self.replica.clock.now());
         self.unfinished().succeeded(confirmed.id);
         Ok(())
     }
@@ -216,7 +207,7 @@ impl UpstreamLogouts {
     /// The largest value if the system has no random numbers.
     fn jitter(&self) -> u8 {
         let mut byte = [u8::MAX];
-        let _ = self.random.fill(&mut byte);
+        let _ = self.replica.random.fill(&mut byte);
         let [jitter] = byte;
         jitter
     }
@@ -288,13 +279,11 @@ impl FaultEffect {
 
 /// The logouts that failed, and the pause before the next call. Has no clock and no random numbers.
 struct UnfinishedLogouts {
-    /// The IAM's name, for the log.
     iam: Arc<str>,
     subscribers: Subscribers,
     /// By their numbers, which increase with time.
     by_age: BTreeMap<u64, QueuedLogout>,
     numbers: HashMap<RevocationId, u64>,
-    /// The number of the next entry.
     next_number: u64,
     /// The number from which on the next call chooses its entry.
     next_call: u64,

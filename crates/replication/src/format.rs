@@ -23,18 +23,15 @@ use auth_gateway_core::stream_mac_key::{KEY_ID_LEN, StreamMacKey, TAG_LEN};
 /// The name of the only member of a stream entry.
 pub(super) const FIELD: &str = "r";
 
-/// The number of the format.
 const VERSION: u8 = 2;
 
 const TEXT_LEN: usize = 1 + 8 + 8 + 1 + REVOCATION_ID_LEN + KEY_ID_LEN;
 
-/// The length of every entry.
 pub(super) const ENTRY_LEN: usize = TEXT_LEN + TAG_LEN;
 
 /// An entry, or what has its length.
 pub(super) type RevocationEntry = [u8; ENTRY_LEN];
 
-/// Writes an entry.
 pub(super) fn write(revocation: &Revocation, key: &StreamMacKey) -> RevocationEntry {
     let parts: [&[u8]; 5] = [
         &[VERSION],
@@ -70,7 +67,7 @@ pub(super) fn read(
     Ok(Revocation {
         kind,
         id,
-        cause: kind.replicated_cause(),
+        cause: kind.usual_cause(),
         begun_until,
         forget_at,
     })
@@ -103,7 +100,6 @@ pub(super) fn verify<'k>(
     key.verifies(text, tag).then_some(()).ok_or(Ignored::Forged)
 }
 
-/// Takes the first bytes.
 pub(super) fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], Ignored> {
     let (first, others) = rest.split_first_chunk().ok_or(Ignored::Malformed)?;
     *rest = others;

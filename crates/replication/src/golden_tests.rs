@@ -40,15 +40,15 @@ use auth_gateway_core::keys::{Algorithm, KeyPurpose, KeyStore, SigningKey, gener
 use auth_gateway_core::login_limiter::{
     Bound, Limits, LoginChange, LoginEvent, LoginPublisher, SlowRate,
 };
+use auth_gateway_core::replica_state::{ReplicaState, Replicas};
 use auth_gateway_core::request::{RequestContext, RequestId};
-use auth_gateway_core::results::{LookUp, Source};
+use auth_gateway_core::results::{DataSource, LookUp};
 use auth_gateway_core::revocations::{Delivered, RevocationPublisher};
 use auth_gateway_core::revocations::{Revocation, RevocationId, RevocationKey, RevocationKind};
 use auth_gateway_core::revoked_sessions::RevokedSessions;
 use auth_gateway_core::session;
 use auth_gateway_core::session_id::SessionId;
-use auth_gateway_core::shared_tables::{Replicas, SharedTables};
-use auth_gateway_core::{Exchanged, Gateway, GatewayParts, Policy, Random, TokenPolicy, TokenType};
+use auth_gateway_core::{Exchanged, Gateway, Policy, Random, TokenPolicy, TokenType};
 
 /// When every golden file was written.
 const NOW: Moment = Moment {
@@ -111,7 +111,7 @@ impl LoginPublisher for Shared {
 }
 
 impl SharedCache for Shared {
-    fn get(&self, name: RevocationId) -> LookUpFuture {
+    fn get(&self, name: RevocationId) -> LookUpFuture<'_> {
         let cached = self.cached.lock().unwrap();
         let entry = cached.iter().find(|(of, _)| *of == name);
         let stored = entry.map(|(_, entry)| Stored {
@@ -157,30 +157,22 @@ impl Replica {
             cache: Some(Arc::<Shared>::clone(&shared)),
         };
         let policy = policy();
-        let subscribers = Subscribers::new([]);
-        let identifier_key = Arc::clone(&keys.identifiers);
-        let tables = SharedTables::new(
+        let replica = ReplicaState::new(
+            clock,
+            Arc::new(FixedRandom),
+            keys,
+            Subscribers::new([]),
             policy.login_limits,
-            identifier_key,
-            &clock,
-            &subscribers,
             replicas,
         );
-        tables.timeline.measured(NOW, NOW.unix, NOW);
-        tables.revocations.initial_sync_done(NOW);
-        let gateway = Gateway::new(GatewayParts {
-            iams: vec![IamParts {
-                name: IAM.into(),
-                adapter: Arc::<ScriptedIam>::clone(&iam),
-                policy: iam_policy(),
-            }],
-            keys,
-            tables,
-            clock,
-            random: Arc::new(FixedRandom),
-            policy,
-            subscribers,
-        });
+        replica.timeline.measured(NOW, NOW.unix, NOW);
+        replica.revocations.initial_sync_done(NOW);
+        let iams = vec![IamParts {
+            name: IAM.into(),
+            adapter: Arc::<ScriptedIam>::clone(&iam),
+            policy: iam_policy(),
+        }];
+        let gateway = Gateway::new(iams, policy, replica);
         Self {
             gateway,
             iam,
@@ -215,7 +207,7 @@ impl Replica {
         assert_eq!(self.log_in("").await, None);
         let session = self.log_in("right").await.unwrap();
         assert_eq!(self.log_in("wrong").await, None);
-        let limiter = &self.gateway.tables().login_limiter;
+        let limiter = &self.gateway.replica.login_limiter;
         let address: IpAddr = "203.0.113.9".parse().unwrap();
         limiter.clear_failures(EMAIL, Some(address.into()));
         session
@@ -223,8 +215,8 @@ impl Replica {
 
     /// Revokes the session in each way.
     async fn make_revocations(&self, id: SessionId, token: &str) {
-        let revoker = self.gateway.session_revoker();
-        let iam = self.gateway.iams().iter().next().unwrap();
+        let revoker = &self.gateway.session_revoker;
+        let iam = self.gateway.iams.iter().next().unwrap();
         let until = NOW.unix_seconds();
         let text = id.to_string();
         let request = RequestContext::default();
@@ -406,7 +398,7 @@ fn stream_of(redis: &Redis, event: &LoginEvent) -> String {
 /// What this version writes with the keys of a folder.
 async fn written(version: &Path) -> BTreeMap<&'static str, Value> {
     let replica = Replica::new(version);
-    let keys = replica.gateway.keys();
+    let keys = &replica.gateway.replica.keys;
     let (id, token) = replica.make_login_events().await;
     let exchanged = replica.exchange(&id.to_string(), &token).await.unwrap();
     replica.make_revocations(id, &token).await;
@@ -420,7 +412,7 @@ async fn written(version: &Path) -> BTreeMap<&'static str, Value> {
         let content = revocation_content(revocation);
         entry(&redis.revocations().key, &entry_bytes, &content)
     });
-    let stream_mac_key = replica.gateway.tables().login_limiter.stream_mac_key();
+    let stream_mac_key = replica.gateway.replica.login_limiter.stream_mac_key();
     let events = replica.shared.logins.lock().unwrap();
     let logins = (1..).zip(&*events).map(|(number, event)| {
         let numbered = NumberedEvent {
@@ -488,17 +480,17 @@ async fn session_and_shared_data_of_every_version_give_a_token_without_a_call_to
         let session = json(&version, "session.json");
         let [id, token] =
             ["session_id", "session_token"].map(|member| session[member].as_str().unwrap());
-        let content = sealed_session(replica.gateway.keys(), token);
+        let content = sealed_session(&replica.gateway.replica.keys, token);
         assert_eq!(content, session["content"], "{version:?}");
         let redis = json(&version, "redis.json");
-        let sealing = replica.gateway.keys().sealing.key_set();
+        let sealing = replica.gateway.replica.keys.sealing.key_set();
         let session_id = SessionId::parse(id).unwrap();
         let name = RevocationKey::of(sealing.current(NOW)).session(session_id);
         replica
             .shared
             .put(name, bytes(&redis["session"]), Duration::MAX);
         let exchanged = replica.exchange(id, token).await.unwrap();
-        assert_eq!(exchanged.source, Source::Shared, "{version:?}");
+        assert_eq!(exchanged.source, DataSource::Shared, "{version:?}");
         assert_eq!(exchanged.scope, redis["session"]["content"]["scope"]);
     }
 }
@@ -513,15 +505,11 @@ async fn revocations_of_every_version_end_its_session() {
         let mut kinds = Vec::new();
         for entry in entries.as_array().unwrap() {
             let replica = Replica::new(&version);
-            let keys = replica.gateway.keys().sealing.key_set();
+            let keys = replica.gateway.replica.keys.sealing.key_set();
             let read = format::read(&bytes(entry).try_into().unwrap(), &keys).unwrap();
             assert_eq!(revocation_content(&read), entry["content"], "{version:?}");
             kinds.push(read.kind);
-            replica
-                .gateway
-                .tables()
-                .revocations
-                .apply_remote(&read, NOW);
+            replica.gateway.replica.revocations.apply_remote(&read, NOW);
             let refused = replica.exchange(id, token).await;
             assert!(
                 matches!(
@@ -543,7 +531,7 @@ async fn login_events_of_every_version_are_those_that_this_version_makes() {
     for version in versions() {
         let replica = Replica::new(&version);
         replica.make_login_events().await;
-        let key = replica.gateway.tables().login_limiter.stream_mac_key();
+        let key = replica.gateway.replica.login_limiter.stream_mac_key();
         let entries = json(&version, "redis.json")["logins"].clone();
         let read: Vec<_> = entries
             .as_array()
@@ -556,7 +544,7 @@ async fn login_events_of_every_version_are_those_that_this_version_makes() {
                 assert!(
                     replica
                         .gateway
-                        .tables()
+                        .replica
                         .login_limiter
                         .apply_remote(&numbered.event)
                 );

@@ -27,17 +27,16 @@ pub use fault::RedisFault;
 pub use outbox::Outbox;
 
 use crate::redis::{Connection, Primary};
-use auth_gateway_core::event::{EntryOutcome, Event, Ignored, Replicated, Subscribers};
+use auth_gateway_core::event::{EntryOutcome, Event, Ignored, Replicated};
 use auth_gateway_core::introspection_cache::shared::SharedCache;
+use auth_gateway_core::replica_state::{ReplicaState, Replicas};
 use auth_gateway_core::revocations::RevocationIndex;
-use auth_gateway_core::shared_tables::{Replicas, SharedTables};
 use auth_gateway_core::{Keys, Random};
 use log::{Backoff, Log};
 use logins::{LoginLog, LoginOutboxes};
 use revocations::RevocationCodec;
 use shared_cache::RedisCache;
 
-/// The pause between two pings.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// After this number of pings, the Sentinels are asked whether the primary is still the same one.
@@ -46,7 +45,10 @@ const PINGS_BETWEEN_SENTINELS: u32 = 5;
 /// Connects a gateway to the other replicas.
 #[derive(Debug)]
 pub struct ReplicationStream {
-    parts: ReplicationParts,
+    redis: Redis,
+    outboxes: Outboxes,
+    replica: Arc<ReplicaState>,
+    catch_up_deadline: Duration,
     revocations: Log<RevocationCodec, { format::ENTRY_LEN }>,
     logins: [LoginLog; 2],
 }
@@ -55,9 +57,9 @@ pub struct ReplicationStream {
 #[derive(Debug, Clone)]
 pub struct Outboxes {
     revocations: Outbox<RevocationIndex>,
-    logins: LoginOutboxes,
+    logins: Arc<LoginOutboxes>,
     /// `None`: cached data is not shared.
-    shared_cache: Option<RedisCache>,
+    shared_cache: Option<Arc<RedisCache>>,
 }
 
 impl Outboxes {
@@ -69,11 +71,11 @@ impl Outboxes {
         random: &dyn Random,
         share_knowledge: bool,
     ) -> Self {
-        let cache = || RedisCache::new(redis.prefix(), Arc::clone(clock));
+        let cache = || Arc::new(RedisCache::new(redis.prefix(), Arc::clone(clock)));
         Self {
             // The table of revocations bounds it.
             revocations: Outbox::new(usize::MAX),
-            logins: LoginOutboxes::new(logins::QUEUE_MAX, random),
+            logins: Arc::new(LoginOutboxes::new(logins::QUEUE_MAX, random)),
             shared_cache: share_knowledge.then(cache),
         }
     }
@@ -83,52 +85,38 @@ impl Outboxes {
     pub fn replicas(&self) -> Replicas {
         Replicas {
             revocations: Some(Arc::new(self.revocations.clone())),
-            logins: Some(Arc::new(self.logins.clone())),
-            cache: (self.shared_cache.clone()).map(|cache| Arc::new(cache) as Arc<dyn SharedCache>),
+            logins: Some(Arc::<LoginOutboxes>::clone(&self.logins)),
+            cache: (self.shared_cache.clone()).map(|cache| cache as Arc<dyn SharedCache>),
         }
     }
 }
 
-/// The parts of a [`ReplicationStream`].
-#[derive(Debug)]
-pub struct ReplicationParts {
-    /// The Redis of the replicas.
-    pub redis: Redis,
-    /// What the gateway sends.
-    pub outboxes: Outboxes,
-    /// The tables of the gateway, which publish through the outboxes.
-    pub tables: SharedTables,
-    /// The keys of the gateway.
-    pub keys: Arc<Keys>,
-    /// The source of random delays.
-    pub random: Arc<dyn Random>,
-    /// Receive what happens.
-    pub subscribers: Subscribers,
-    /// How long a gateway that starts issues no tokens if it cannot read the stream.
-    pub catch_up_deadline: Duration,
-}
-
 impl ReplicationStream {
-    /// Makes the gateway one of the replicas that use this Redis, without connecting.
+    /// Makes the replica one of those that use this Redis, without connecting. What it sends comes from the
+    /// outboxes. If it cannot read the stream, it issues no tokens until the deadline has passed.
     #[must_use]
-    pub fn new(parts: ReplicationParts) -> Self {
-        let codec = RevocationCodec {
-            revocations: Arc::clone(&parts.tables.revocations),
-            keys: Arc::clone(&parts.keys),
-            clock: Arc::clone(&parts.tables.clock),
-        };
-        let outbox = parts.outboxes.revocations.clone();
+    pub fn new(
+        redis: Redis,
+        outboxes: Outboxes,
+        replica: Arc<ReplicaState>,
+        catch_up_deadline: Duration,
+    ) -> Self {
+        let outbox = outboxes.revocations.clone();
+        let codec = RevocationCodec(Arc::clone(&replica));
         Self {
-            revocations: Log::new(parts.redis.revocations(), codec, outbox, &parts),
-            logins: logins::logs(&parts),
-            parts,
+            revocations: Log::new(redis.revocations(), codec, outbox, &replica),
+            logins: logins::logs(&redis, &outboxes.logins, &replica),
+            redis,
+            outboxes,
+            replica,
+            catch_up_deadline,
         }
     }
 
     /// The revocations that are not sent yet.
     #[must_use]
     pub fn pending(&self) -> Outbox<RevocationIndex> {
-        self.parts.outboxes.revocations.clone()
+        self.outboxes.revocations.clone()
     }
 
     /// Sends and receives until the future is dropped.
@@ -148,15 +136,15 @@ impl ReplicationStream {
     /// Lets the gateway issue tokens without Redis after the deadline: its IAM has the sessions, and
     /// reports the ended ones as inactive. (With an IAM without sessions, it would have to refuse.)
     async fn enforce_sync_deadline(&self) {
-        sleep(self.parts.catch_up_deadline).await;
-        if self.parts.tables.revocations.serve_without_catching_up() {
+        sleep(self.catch_up_deadline).await;
+        if self.replica.revocations.serve_without_catching_up() {
             tracing::warn!("tokens are issued without the revocations of the other replicas");
             self.revocations.report();
         }
     }
 
     fn disconnected(&self, fault: &RedisFault) {
-        if let Some(cache) = &self.parts.outboxes.shared_cache {
+        if let Some(cache) = &self.outboxes.shared_cache {
             cache.disconnected();
         }
         self.revocations.disconnected(fault);
@@ -167,19 +155,19 @@ impl ReplicationStream {
 
     /// Sends and receives until a connection fails. Revocations do not depend on the logs of login events.
     async fn run_connections(&self) -> Result<Never, RedisFault> {
-        let primary = self.parts.redis.primary().await?;
-        let connection = self.parts.redis.connect(&primary).await?;
+        let primary = self.redis.primary().await?;
+        let connection = self.redis.connect(&primary).await?;
         self.measure(&connection).await?;
         self.compare_keys(&connection).await?;
-        if let Some(cache) = &self.parts.outboxes.shared_cache {
+        if let Some(cache) = &self.outboxes.shared_cache {
             cache.connected(connection.commands(), &primary);
         }
         let [failures, known_networks] = &self.logins;
         tokio::select! {
-            fault = self.revocations.run(&self.parts.redis, &primary) => fault,
+            fault = self.revocations.run(&self.redis, &primary) => fault,
             fault = self.keep_alive(&connection, &primary) => fault,
-            never = failures.keep_connected(&self.parts.redis, &primary) => match never {},
-            never = known_networks.keep_connected(&self.parts.redis, &primary) => match never {},
+            never = failures.keep_connected(&self.redis, &primary) => match never {},
+            never = known_networks.keep_connected(&self.redis, &primary) => match never {},
         }
     }
 
@@ -197,7 +185,7 @@ impl ReplicationStream {
             }
             self.compare_keys(connection).await?;
             // Sentinels that do not respond are no reason to leave a Redis that does.
-            let now = self.parts.redis.primary().await;
+            let now = self.redis.primary().await;
             if now.is_ok_and(|now| now != *primary) {
                 return Err(RedisFault::Replaced);
             }
@@ -206,11 +194,11 @@ impl ReplicationStream {
 
     /// Compares the clock of this replica with that of Redis.
     async fn measure(&self, connection: &Connection) -> Result<(), RedisFault> {
-        let sent = self.parts.tables.clock.now();
+        let sent = self.replica.clock.now();
         let time = connection.time().await?;
-        let timeline = &self.parts.tables.timeline;
-        let offset = timeline.measured(sent, time, self.parts.tables.clock.now());
-        self.parts
+        let timeline = &self.replica.timeline;
+        let offset = timeline.measured(sent, time, self.replica.clock.now());
+        self.replica
             .subscribers
             .emit(&Event::Clock { iam: None, offset });
         Ok(())
@@ -219,16 +207,13 @@ impl ReplicationStream {
     /// Compares the keys of this replica with those of the others. A Redis that refuses it does not
     /// prevent the exchange of revocations.
     async fn compare_keys(&self, connection: &Connection) -> Result<(), RedisFault> {
-        let (keys, now) = (&self.parts.keys, self.parts.tables.clock.now());
+        let (keys, now) = (&self.replica.keys, self.replica.clock.now());
         let (names, used) = (keys.names(now), Keys::USED);
-        match connection
-            .key_statements(&self.parts.redis, &names, used)
-            .await
-        {
+        match connection.key_statements(&self.redis, &names, used).await {
             Ok(statements) => {
                 let count = keys.compare(statements.lines(), now);
                 if count > 0 {
-                    self.parts.subscribers.emit(&Event::Entries {
+                    self.replica.subscribers.emit(&Event::Entries {
                         of: Replicated::Keys,
                         outcome: EntryOutcome::Ignored(Ignored::Malformed),
                         count,

@@ -10,9 +10,9 @@ use tokio::time::{Instant, sleep};
 
 use super::outbox::Outbox;
 use super::redis::{Connection, Page, Primary, Redis, Stream};
-use super::{Never, RedisFault, ReplicationParts};
-use auth_gateway_core::Random;
-use auth_gateway_core::event::{EntryOutcome, Event, Ignored, Subscribers};
+use super::{Never, RedisFault};
+use auth_gateway_core::event::{EntryOutcome, Event, Ignored};
+use auth_gateway_core::replica_state::ReplicaState;
 use auth_gateway_core::stream_mac_key::KEY_ID_LEN;
 
 /// The first and the longest pause before a reconnect.
@@ -65,7 +65,6 @@ pub(super) trait Codec<const N: usize> {
     /// `None`: the item need not be sent any more.
     fn load(&self, item: &Self::Item) -> Option<Self::Content>;
 
-    /// The entries with these contents.
     fn encode(&self, batch: &[(Self::Item, Self::Content)]) -> Vec<[u8; N]>;
 
     /// Applies an entry; `None`: it was applied already, perhaps because it is this replica's own.
@@ -94,24 +93,21 @@ struct LogState {
     stored: Result<(), RedisFault>,
 }
 
-/// A log.
 #[derive(Debug)]
 pub(super) struct Log<C: Codec<N>, const N: usize> {
     stream: Stream<N>,
     codec: C,
     outbox: Outbox<C::Item>,
     state: Mutex<LogState>,
-    random: Arc<dyn Random>,
-    subscribers: Subscribers,
+    replica: Arc<ReplicaState>,
 }
 
 impl<C: Codec<N>, const N: usize> Log<C, N> {
-    /// Without a connection.
     pub(super) fn new(
         stream: Stream<N>,
         codec: C,
         outbox: Outbox<C::Item>,
-        parts: &ReplicationParts,
+        replica: &Arc<ReplicaState>,
     ) -> Self {
         let log = Self {
             stream,
@@ -121,8 +117,7 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
                 received: Err(RedisFault::NotRead),
                 stored: Ok(()),
             }),
-            random: Arc::clone(&parts.random),
-            subscribers: parts.subscribers.clone(),
+            replica: Arc::clone(replica),
         };
         log.report();
         log
@@ -148,7 +143,6 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
         }
     }
 
-    /// There is no connection.
     pub(super) fn disconnected(&self, fault: &RedisFault) {
         let must_be_sent = |item: &C::Item| self.codec.load(item).is_some();
         self.outbox.disconnected(must_be_sent);
@@ -158,12 +152,11 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
         });
     }
 
-    /// Emits the event of the state.
     pub(super) fn report(&self) {
         let state = self.state().clone();
         let [received, stored] =
             [state.received, state.stored].map(|result| result.map_err(|why| why.to_string()));
-        self.subscribers.emit(&Event::Replication {
+        self.replica.subscribers.emit(&Event::Replication {
             of: self.stream.of,
             received: received.as_ref().copied().map_err(String::as_str),
             stored: stored.as_ref().copied().map_err(String::as_str),
@@ -174,7 +167,9 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
     fn emit_entries(&self, outcome: EntryOutcome, count: usize) {
         if count > 0 {
             let of = self.stream.of;
-            (self.subscribers).emit(&Event::Entries { of, outcome, count });
+            self.replica
+                .subscribers
+                .emit(&Event::Entries { of, outcome, count });
         }
     }
 
@@ -266,7 +261,7 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
     /// A random part of [`REQUEUE_DELAY_MAX`]. Without randomness it is all of it.
     fn random_delay(&self) -> Duration {
         let mut bytes = [u8::MAX; 2];
-        let _ = self.random.fill(&mut bytes);
+        let _ = self.replica.random.fill(&mut bytes);
         let part = f64::from(u16::from_be_bytes(bytes)) / f64::from(u16::MAX);
         REQUEUE_DELAY_MAX.mul_f64(part)
     }
@@ -300,7 +295,6 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
     }
 }
 
-/// The pauses before reconnects.
 #[derive(Debug)]
 pub(super) struct Backoff {
     connected_at: Instant,

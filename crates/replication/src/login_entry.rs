@@ -20,10 +20,8 @@ use auth_gateway_core::event::Ignored;
 use auth_gateway_core::login_limiter::{LoginChange, LoginEvent};
 use auth_gateway_core::stream_mac_key::{KEY_ID_LEN, StreamMacKey, TAG_LEN};
 
-/// The number of the format.
 const VERSION: u8 = 1;
 
-/// The length of every entry.
 pub(super) const ENTRY_LEN: usize = 1 + 8 + 8 + 1 + 3 * 8 + 8 + 8 + KEY_ID_LEN + TAG_LEN;
 
 /// An entry, or what has its length.
@@ -32,15 +30,12 @@ pub(super) type LoginEntry = [u8; ENTRY_LEN];
 /// A login event, and where it comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct NumberedEvent {
-    /// The replica.
     pub(super) replica: u64,
     /// Its number; later events of the replica have higher ones.
     pub(super) number: u64,
-    /// The event.
     pub(super) event: LoginEvent,
 }
 
-/// Writes an entry.
 pub(super) fn write(numbered: &NumberedEvent, key: &StreamMacKey) -> LoginEntry {
     let event = &numbered.event;
     let (kind, hashes) = match event.change {

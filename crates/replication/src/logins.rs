@@ -9,13 +9,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::ReplicationParts;
 use super::log::{Codec, Log};
 use super::login_entry::{self, ENTRY_LEN, LoginEntry, NumberedEvent};
 use super::outbox::Outbox;
+use super::redis::Redis;
 use auth_gateway_core::Random;
 use auth_gateway_core::event::{EntryOutcome, Ignored, Replicated};
-use auth_gateway_core::login_limiter::{LoginEvent, LoginPublisher, LoginRateLimiter};
+use auth_gateway_core::login_limiter::{LoginEvent, LoginPublisher};
+use auth_gateway_core::replica_state::ReplicaState;
 use auth_gateway_core::stream_mac_key::KEY_ID_LEN;
 
 /// How many events of a log wait for Redis at most, about 2 MB. The oldest are dropped.
@@ -24,11 +25,8 @@ pub(super) const QUEUE_MAX: usize = 10_000;
 pub(super) type LoginLog = Log<LoginCodec, ENTRY_LEN>;
 
 /// Sends the login events of a gateway to one of two logs, and numbers them.
-#[derive(Debug, Clone)]
-pub(super) struct LoginOutboxes(Arc<NumberedOutboxes>);
-
 #[derive(Debug)]
-struct NumberedOutboxes {
+pub(super) struct LoginOutboxes {
     replica: u64,
     last: Mutex<u64>,
     failures: Outbox<NumberedEvent>,
@@ -36,23 +34,22 @@ struct NumberedOutboxes {
 }
 
 impl LoginOutboxes {
-    /// Each with room for `max` events.
     pub(super) fn new(max: usize, random: &dyn Random) -> Self {
         let mut replica = [0; 8];
         // Without random numbers no login succeeds.
         let _ = random.fill(&mut replica);
-        Self(Arc::new(NumberedOutboxes {
+        Self {
             replica: u64::from_be_bytes(replica),
             last: Mutex::new(0),
             failures: Outbox::new(max),
             known_networks: Outbox::new(max),
-        }))
+        }
     }
 
     fn of(&self, log: Replicated) -> &Outbox<NumberedEvent> {
         match log {
-            Replicated::KnownNetworks => &self.0.known_networks,
-            _ => &self.0.failures,
+            Replicated::KnownNetworks => &self.known_networks,
+            _ => &self.failures,
         }
     }
 }
@@ -60,10 +57,10 @@ impl LoginOutboxes {
 impl LoginPublisher for LoginOutboxes {
     fn publish(&self, event: LoginEvent) -> bool {
         // Held until it is queued: events are queued in the order of their numbers.
-        let mut last = lock(&self.0.last);
+        let mut last = lock(&self.last);
         *last += 1;
         self.of(event.change.log()).push(NumberedEvent {
-            replica: self.0.replica,
+            replica: self.replica,
             number: *last,
             event,
         })
@@ -71,22 +68,25 @@ impl LoginPublisher for LoginOutboxes {
 }
 
 /// The logs of failures and of known networks.
-pub(super) fn logs(parts: &ReplicationParts) -> [LoginLog; 2] {
-    let outboxes = &parts.outboxes.logins;
-    [parts.redis.logins(), parts.redis.known_networks()].map(|stream| {
+pub(super) fn logs(
+    redis: &Redis,
+    outboxes: &LoginOutboxes,
+    replica: &Arc<ReplicaState>,
+) -> [LoginLog; 2] {
+    [redis.logins(), redis.known_networks()].map(|stream| {
         let codec = LoginCodec {
-            limiter: Arc::clone(&parts.tables.login_limiter),
-            numbers: Mutex::new(HashMap::from([(outboxes.0.replica, u64::MAX)])),
+            replica: Arc::clone(replica),
+            numbers: Mutex::new(HashMap::from([(outboxes.replica, u64::MAX)])),
         };
         let outbox = outboxes.of(stream.of).clone();
-        Log::new(stream, codec, outbox, parts)
+        Log::new(stream, codec, outbox, replica)
     })
 }
 
 /// The login events of a gateway, and those of the others, which count there.
 #[derive(Debug)]
 pub(super) struct LoginCodec {
-    limiter: Arc<LoginRateLimiter>,
+    replica: Arc<ReplicaState>,
     /// The highest number of each replica. A start of a replica adds one, and no attacker can.
     numbers: Mutex<HashMap<u64, u64>>,
 }
@@ -98,7 +98,7 @@ impl Codec<ENTRY_LEN> for LoginCodec {
     const READ_PAUSE: Duration = Duration::from_millis(100);
 
     fn key_ids(&self) -> Vec<[u8; KEY_ID_LEN]> {
-        vec![self.limiter.stream_mac_key().id()]
+        vec![self.replica.login_limiter.stream_mac_key().id()]
     }
 
     fn load(&self, _event: &NumberedEvent) -> Option<()> {
@@ -106,7 +106,7 @@ impl Codec<ENTRY_LEN> for LoginCodec {
     }
 
     fn encode(&self, batch: &[(NumberedEvent, ())]) -> Vec<LoginEntry> {
-        let key = self.limiter.stream_mac_key();
+        let key = self.replica.login_limiter.stream_mac_key();
         let entries = batch.iter();
         entries
             .map(|(event, ())| login_entry::write(event, key))
@@ -114,7 +114,7 @@ impl Codec<ENTRY_LEN> for LoginCodec {
     }
 
     fn apply(&self, entry: &LoginEntry, _outbox: &Outbox<NumberedEvent>) -> Option<EntryOutcome> {
-        let limiter = &self.limiter;
+        let limiter = &self.replica.login_limiter;
         let numbered = match login_entry::read(entry, limiter.stream_mac_key()) {
             Ok(numbered) => numbered,
             Err(why) => return Some(EntryOutcome::Ignored(why)),

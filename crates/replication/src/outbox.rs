@@ -79,7 +79,6 @@ impl<T: Copy + Eq + Hash + Send + Sync + 'static> Outbox<T> {
         let _ = len.wait_for(|len| *len == 0).await;
     }
 
-    /// The number of items.
     pub(super) fn len(&self) -> usize {
         *self.0.len.borrow()
     }

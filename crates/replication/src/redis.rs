@@ -140,7 +140,6 @@ const LOGINS_MAX: usize = 100_000;
 /// failed logins do not push them out.
 const KNOWN_NETWORKS_MAX: usize = 500_000;
 
-/// The id before all others.
 const BEGINNING: &str = "0-0";
 
 /// The address of a Redis, and the credentials of the gateway.
@@ -208,23 +207,14 @@ impl fmt::Debug for Redis {
 }
 
 /// Settings of a Redis that a replica checks before it uses it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Warning {
     /// A failover may lose revocations that Redis acknowledged.
+    #[error("min-replicas-to-write is 0, so a failover can lose acknowledged writes")]
     AcknowledgedWritesCanBeLost,
     /// The user may not read the information about the server.
+    #[error("the user may not call INFO, so its eviction policy is unknown")]
     NotExamined,
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::AcknowledgedWritesCanBeLost => {
-                "min-replicas-to-write is 0, so a failover can lose acknowledged writes"
-            }
-            Self::NotExamined => "the user may not call INFO, so its eviction policy is unknown",
-        })
-    }
 }
 
 impl Redis {
@@ -253,12 +243,10 @@ impl Redis {
         self.0.address.replace(other.0.address.get());
     }
 
-    /// The beginning of each key.
     pub(super) fn prefix(&self) -> &str {
         &self.0.prefix
     }
 
-    /// The stream of revocations.
     pub(super) fn revocations(&self) -> Stream<{ format::ENTRY_LEN }> {
         self.stream(Replicated::Revocations, None)
     }
@@ -268,7 +256,6 @@ impl Redis {
         self.stream(Replicated::Logins, Some(LOGINS_MAX))
     }
 
-    /// The stream of known networks.
     pub(super) fn known_networks(&self) -> Stream<{ login_entry::ENTRY_LEN }> {
         self.stream(Replicated::KnownNetworks, Some(KNOWN_NETWORKS_MAX))
     }
@@ -379,7 +366,6 @@ impl Redis {
         Err(last)
     }
 
-    /// Opens a connection.
     pub(super) async fn connect(&self, primary: &Primary) -> Result<Connection, RedisFault> {
         let Primary(host, port) = primary;
         let address = self.0.address.get();
@@ -482,7 +468,6 @@ pub(super) struct Stream<const N: usize> {
     max_len: Option<usize>,
 }
 
-/// A part of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Page<const N: usize> {
     /// The id of the last entry; `None`: there was no entry.
@@ -494,7 +479,6 @@ pub(super) struct Page<const N: usize> {
 }
 
 impl Connection {
-    /// Further commands on this connection.
     pub(super) fn commands(&self) -> MultiplexedConnection {
         self.inner.clone()
     }

@@ -37,10 +37,7 @@ const WRITE_DEADLINE: Duration = Duration::from_secs(1);
 const WRITES_MAX: usize = 128;
 
 /// The entries of sessions, each under a key with the id of the session's revocation.
-#[derive(Clone)]
-pub(super) struct RedisCache(Arc<CacheConnection>);
-
-struct CacheConnection {
+pub(super) struct RedisCache {
     prefix: String,
     connection: ArcSwapOption<(MultiplexedConnection, Primary)>,
     circuit: CircuitBreaker,
@@ -50,52 +47,25 @@ struct CacheConnection {
 impl RedisCache {
     /// Without a connection. All keys begin with the prefix.
     pub(super) fn new(prefix: &str, clock: Arc<dyn Clock>) -> Self {
-        Self(Arc::new(CacheConnection {
+        Self {
             prefix: prefix.to_owned(),
             connection: ArcSwapOption::empty(),
             circuit: CircuitBreaker::new(clock, report_pauses()),
             writes: Arc::new(Semaphore::new(WRITES_MAX)),
-        }))
+        }
     }
 
-    /// From now on, uses this connection.
     pub(super) fn connected(&self, connection: MultiplexedConnection, primary: &Primary) {
         let connected = (connection, primary.clone());
-        self.0.connection.store(Some(Arc::new(connected)));
+        self.connection.store(Some(Arc::new(connected)));
     }
 
     /// From now on, finds and stores nothing.
     pub(super) fn disconnected(&self) {
-        self.0.connection.store(None);
+        self.connection.store(None);
     }
 
-    /// The key of a session's entry.
     pub(super) fn key(&self, id: RevocationId) -> String {
-        self.0.key(id)
-    }
-}
-
-/// Logs the first of several pauses in a row, and their end.
-fn report_pauses() -> impl Fn(Circuit) + Send + Sync {
-    let is_paused = AtomicBool::new(false);
-    move |circuit| match circuit {
-        Circuit::Open => {
-            if !is_paused.swap(true, Ordering::Relaxed) {
-                tracing::warn!(
-                    "cached data of other replicas is not used: look-ups in Redis fail or take too long"
-                );
-            }
-        }
-        Circuit::HalfOpen => {}
-        Circuit::Closed => {
-            is_paused.store(false, Ordering::Relaxed);
-            tracing::info!("cached data of other replicas is used again");
-        }
-    }
-}
-
-impl CacheConnection {
-    fn key(&self, id: RevocationId) -> String {
         let id = URL_SAFE_NO_PAD.encode(id.as_bytes());
         format!("{}:session:{id}", self.prefix)
     }
@@ -141,6 +111,25 @@ impl CacheConnection {
     }
 }
 
+/// Logs the first of several pauses in a row, and their end.
+fn report_pauses() -> impl Fn(Circuit) + Send + Sync {
+    let is_paused = AtomicBool::new(false);
+    move |circuit| match circuit {
+        Circuit::Open => {
+            if !is_paused.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    "cached data of other replicas is not used: look-ups in Redis fail or take too long"
+                );
+            }
+        }
+        Circuit::HalfOpen => {}
+        Circuit::Closed => {
+            is_paused.store(false, Ordering::Relaxed);
+            tracing::info!("cached data of other replicas is used again");
+        }
+    }
+}
+
 /// Reads the entry of a key, and not more than the longest one and a byte. It is empty if there is none.
 ///
 /// The remaining time is read first. So if the entry is replaced in between, it seems older than it
@@ -160,11 +149,10 @@ async fn read(mut connection: MultiplexedConnection, key: String) -> RedisResult
 }
 
 impl SharedCache for RedisCache {
-    fn get(&self, id: RevocationId) -> LookUpFuture {
-        let inner = Arc::clone(&self.0);
+    fn get(&self, id: RevocationId) -> LookUpFuture<'_> {
         Box::pin(async move {
-            let span = inner.span("PIPELINE");
-            let found = span.around(inner.look_up(id)).await;
+            let span = self.span("PIPELINE");
+            let found = span.around(self.look_up(id)).await;
             span.end(|span| match &found {
                 Ok(_) | Err(LookUp::Miss) => {}
                 Err(fault) => trace::fail(span, fault.name()),
@@ -175,18 +163,18 @@ impl SharedCache for RedisCache {
 
     fn put(&self, id: RevocationId, entry: Vec<u8>, lifetime: Duration) {
         let millis = u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX);
-        let Some(mut connection) = self.0.connection() else {
+        let Some(mut connection) = self.connection() else {
             return;
         };
-        let Ok(permit) = Arc::clone(&self.0.writes).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&self.writes).try_acquire_owned() else {
             return;
         };
-        if millis == 0 || !self.0.circuit.admits() {
+        if millis == 0 || !self.circuit.admits() {
             return;
         }
         let mut set = cmd("SET");
         set.arg(self.key(id)).arg(entry).arg("PX").arg(millis);
-        let span = self.0.span("SET");
+        let span = self.span("SET");
         tokio::spawn(async move {
             // If Redis does not store it, another replica calls the IAM.
             let stored = timeout(WRITE_DEADLINE, set.exec_async(&mut connection)).await;
@@ -203,7 +191,7 @@ impl SharedCache for RedisCache {
 impl fmt::Debug for RedisCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisCache")
-            .field("prefix", &self.0.prefix)
+            .field("prefix", &self.prefix)
             .finish_non_exhaustive()
     }
 }

@@ -129,8 +129,8 @@ pub(super) async fn probe(call: Call) -> HttpResponse {
 
     let probed = match &call.namespace.front {
         Front::Gateway(app_state) => {
-            let iams = app_state.gateway.iams();
-            let probes = join_all(iams.iter().map(|iam| iam.adapter().probe())).await;
+            let iams = &app_state.gateway.iams;
+            let probes = join_all(iams.iter().map(|iam| iam.adapter.probe())).await;
             probes.into_iter().collect()
         }
         Front::Realm(_) => call.namespace.mock.probe().await,
@@ -142,10 +142,7 @@ pub(super) async fn probe(call: Call) -> HttpResponse {
 /// `POST forget`: clears the caches of the gateway.
 pub(super) async fn clear_caches(call: Call) -> Result<HttpResponse, ControlError> {
     let gateway = &call.gateway()?.gateway;
-    gateway
-        .tables()
-        .revocations
-        .initial_sync_done(gateway.now());
+    gateway.replica.revocations.initial_sync_done(gateway.now());
     Ok(no_content())
 }
 

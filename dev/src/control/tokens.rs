@@ -19,7 +19,7 @@ pub(super) async fn signing_key(call: Call) -> Result<HttpResponse, ControlError
     let fixed: Map<String, Value> = serde_json::from_str(FIXED_SIGNING_KEY)
         .map_err(|_| ControlError::failed("the fixed signing key is not JSON"))?;
     let kid = fixed.get("kid").and_then(Value::as_str);
-    let key_set = gateway.keys().signing.key_set();
+    let key_set = gateway.replica.keys.signing.key_set();
     // Compare with the key in use: `keys.signing_dir` takes precedence over the setting.
     if kid != Some(key_set.current(gateway.now()).kid()) {
         return Err(ControlError::not_found(

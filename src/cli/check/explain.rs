@@ -38,7 +38,7 @@ impl Explanation<'_> {
     /// Writes two lines for each scope and each claim.
     pub(super) fn write(&self, scopes: &[String], report: &mut CheckReport<'_>) -> io::Result<()> {
         self.write_nothing_stated(report)?;
-        let policy = self.iam.policy();
+        let policy = &self.iam.policy;
         let allowed = policy.allowed_scopes.as_ref();
         for scope in scopes {
             writeln!(report.0, "  {scope}")?;

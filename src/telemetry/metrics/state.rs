@@ -17,7 +17,7 @@ impl Metrics {
         families
             .files_unreadable
             .set(i64::from(are_files_unreadable));
-        let keys = gateway.keys();
+        let keys = &gateway.replica.keys;
         // A key that is no longer in use has no series, so their number stays bounded.
         families.key_age.clear();
         families.describe_keys(&keys.signing, gateway.now());
@@ -26,7 +26,7 @@ impl Metrics {
             let differ = families.keys_differ.get_or_create(&[("purpose", purpose)]);
             differ.set(i64::from(keys.differ(purpose)));
         }
-        for cache in gateway.iams().cache_usage() {
+        for cache in gateway.iams.cache_usage() {
             let labels = [("cache", cache.name)];
             for (family, value) in [
                 (&families.cache_entries, cache.entries),
@@ -36,13 +36,13 @@ impl Metrics {
                 family.get_or_create(&labels).set(number(value));
             }
         }
-        let revocations = &gateway.tables().revocations;
-        let pending = gateway.session_revoker().pending();
+        let revocations = &gateway.replica.revocations;
+        let pending = gateway.session_revoker.pending();
         families.revocations.set(number(revocations.count()));
         families.revocations_max.set(number(revocations.capacity()));
         families.revocations_pending.set(number(pending));
-        for iam in gateway.iams().iter() {
-            let unfinished = iam.upstream_logouts().unfinished_count();
+        for iam in gateway.iams.iter() {
+            let unfinished = iam.upstream_logouts.unfinished_count();
             let labels = owned([("iam", iam.name())]);
             let gauge = families.unfinished_logouts.get_or_create(&labels);
             gauge.set(number(unfinished));

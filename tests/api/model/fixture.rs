@@ -142,7 +142,7 @@ impl ModelFixture {
     /// The second on the time line of the replicas, or by the clock of a replica without it.
     pub(super) fn second_of(&self, replica: usize) -> u64 {
         match self.replicas[replica].api.gateway() {
-            Some(gateway) => gateway.tables().timeline.now() / 1_000,
+            Some(gateway) => gateway.replica.timeline.now() / 1_000,
             None => self.clock_of(replica).unix_seconds(),
         }
     }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use auth_gateway::startup::{ServiceDependencies, connect};
 use auth_gateway_core::Gateway;
 use auth_gateway_core::error::GatewayError;
+use auth_gateway_core::replica_state::Replicas;
 use auth_gateway_core::request::RequestContext;
 use auth_gateway_core::revoked_sessions::RevokedSessions;
-use auth_gateway_core::shared_tables::Replicas;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::clock::ManualClock;
@@ -210,10 +210,8 @@ impl Api {
     pub(super) fn end_upstream_session(&self, upstream: &str) -> bool {
         match self {
             Self::Operations(gateway) => {
-                for iam in gateway.iams().iter() {
-                    gateway
-                        .session_revoker()
-                        .end_upstream_session(iam, upstream);
+                for iam in gateway.iams.iter() {
+                    gateway.session_revoker.end_upstream_session(iam, upstream);
                 }
             }
             Self::Service(..) => return false,
@@ -224,8 +222,8 @@ impl Api {
     pub(super) fn end_sessions_of(&self, subject: &str, begun_until: u64) -> bool {
         match self {
             Self::Operations(gateway) => {
-                for iam in gateway.iams().iter() {
-                    let ends = gateway.session_revoker();
+                for iam in gateway.iams.iter() {
+                    let ends = &gateway.session_revoker;
                     ends.end_sessions_of(iam, subject, begun_until * 1_000 + 999);
                 }
             }
@@ -240,7 +238,7 @@ impl Api {
     pub(super) async fn revoke(&self, sessions: RevokedSessions) -> bool {
         match self {
             Self::Operations(gateway) => {
-                let revoked = gateway.session_revoker().revoke(&sessions);
+                let revoked = gateway.session_revoker.revoke(&sessions);
                 revoked.expect("every IAM").await;
             }
             Self::Service(..) => return false,

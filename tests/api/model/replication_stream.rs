@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use auth_gateway_core::Gateway;
 use auth_gateway_core::introspection_cache::shared::{LookUpFuture, SharedCache, Stored};
+use auth_gateway_core::replica_state::Replicas;
 use auth_gateway_core::results::LookUp;
 use auth_gateway_core::revocations::{Delivered, RevocationPublisher};
 use auth_gateway_core::revocations::{Revocation, RevocationId};
-use auth_gateway_core::shared_tables::Replicas;
 
 use iam_adapters::Clock as _;
 use iam_adapters::clock::ManualClock;
@@ -67,7 +67,7 @@ impl ReplicationStream {
     /// Tells a gateway that has begun the time of Redis.
     pub(super) fn measure(&self, gateway: &Gateway) {
         let now = gateway.now();
-        let timeline = &gateway.tables().timeline;
+        let timeline = &gateway.replica.timeline;
         timeline.measured(now, self.clock.now().unix, now);
     }
 
@@ -84,7 +84,7 @@ impl ReplicationStream {
     pub(super) fn connect(&self, number: usize, gateway: &Arc<Gateway>) {
         self.connected()[number] = Some(Arc::downgrade(gateway));
         self.deliver(number);
-        let revocations = &gateway.tables().revocations;
+        let revocations = &gateway.replica.revocations;
         for revocation in &*self.stored() {
             revocations.apply_remote(revocation, gateway.now());
         }
@@ -102,7 +102,7 @@ impl ReplicationStream {
         let others = others.filter(|(other, _)| *other != number);
         for gateway in others.filter_map(|(_, other)| other.as_ref()?.upgrade()) {
             for revocation in &pending {
-                let revocations = &gateway.tables().revocations;
+                let revocations = &gateway.replica.revocations;
                 revocations.apply_remote(revocation, gateway.now());
             }
         }
@@ -141,7 +141,7 @@ impl RevocationPublisher for Sender {
 }
 
 impl SharedCache for Sender {
-    fn get(&self, id: RevocationId) -> LookUpFuture {
+    fn get(&self, id: RevocationId) -> LookUpFuture<'_> {
         let now = self.stream.clock.now().monotonic;
         let cached = self.stream.cached.lock().expect("the cached data");
         let found = cached.get(&id).and_then(|(entry, expires_at)| {

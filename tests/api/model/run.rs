@@ -216,8 +216,8 @@ impl ModelFixture {
             return Ok(());
         };
         self.advance(LONGEST_PAUSE);
-        for iam in gateway.iams().iter() {
-            iam.upstream_logouts().finish_due().await;
+        for iam in gateway.iams.iter() {
+            iam.upstream_logouts.finish_due().await;
         }
         self.learn_ends();
         sessions::finished(self, at, counts)

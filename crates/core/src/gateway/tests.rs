@@ -22,17 +22,15 @@ pub(crate) mod test_gateway;
 mod timing;
 mod upstream_logouts;
 
-use std::sync::Arc;
-
+use crate::replica_state::Replicas;
 use crate::revocations::{Capacity, Revocations};
-use crate::shared_tables::Replicas;
 use test_gateway::TestGateway;
 
 impl TestGateway {
     /// Another replica, with this size of its table of revocations.
     pub(super) fn replica_with_room(&self, room: Capacity) -> Self {
-        self.started_again(Replicas::default(), |parts| {
-            parts.tables.revocations = Arc::new(Revocations::with_capacity(room));
+        self.started_again(Replicas::default(), |replica| {
+            replica.revocations = Revocations::with_capacity(room);
         })
     }
 }

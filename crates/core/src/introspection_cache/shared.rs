@@ -16,12 +16,10 @@ use std::time::Duration;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::hkdf;
-use iam_adapters::{Claims, Clock, Moment, Permission, UserData};
+use iam_adapters::{Claims, Moment, Permission, UserData};
 
-use super::super::Random;
-use super::super::event::Subscribers;
-use super::super::gateway_keys::Keys;
-use super::super::keys::{DerivationKey, DerivedFrom, Key as _, SigningKey};
+use super::super::keys::{DerivationKey, DerivedFrom, Key as _, KeyStore, SigningKey};
+use super::super::replica_state::ReplicaState;
 use super::super::revocations::RevocationId;
 use super::Fingerprint;
 use crate::results::LookUp;
@@ -53,12 +51,12 @@ pub struct Stored {
 }
 
 /// The result of [`SharedCache::get`]; an error if there is no entry, or if the store cannot be used.
-pub type LookUpFuture = Pin<Box<dyn Future<Output = Result<Stored, LookUp>> + Send>>;
+pub type LookUpFuture<'c> = Pin<Box<dyn Future<Output = Result<Stored, LookUp>> + Send + 'c>>;
 
 /// A store that all replicas use. Returns within its deadline.
 pub trait SharedCache: fmt::Debug + Send + Sync {
     /// Looks up an entry.
-    fn get(&self, id: RevocationId) -> LookUpFuture;
+    fn get(&self, id: RevocationId) -> LookUpFuture<'_>;
 
     /// Stores an entry for `lifetime`, or drops it. Nothing waits for it.
     fn put(&self, id: RevocationId, entry: Vec<u8>, lifetime: Duration);
@@ -73,11 +71,6 @@ impl CacheSealingKey {
     pub fn derive(key: &DerivationKey) -> Self {
         let secret = key.derive(PURPOSE);
         Self(hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, &*secret))
-    }
-
-    /// The key of a signing key, which keeps it.
-    fn of(key: &SigningKey) -> &Self {
-        key.derived::<Self>()
     }
 
     fn of_entry(&self, salt: &[u8]) -> Result<LessSafeKey, Unspecified> {
@@ -150,7 +143,6 @@ fn split(entry: &[u8]) -> Option<EntryParts<'_>> {
     Some(EntryParts { salt, kid, text })
 }
 
-/// The content of an entry.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct EntryContent {
     /// When the IAM was called, by the clock of the replica that called it, since 1970.
@@ -215,78 +207,74 @@ impl EntryContent {
     }
 }
 
-/// The shared cache, with the keys of its entries.
-#[derive(Clone)]
-pub struct SealedSharedCache {
-    pub(crate) cache: Arc<dyn SharedCache>,
-    pub(crate) keys: Arc<Keys>,
-    pub(crate) random: Arc<dyn Random>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) subscribers: Subscribers,
+/// Offers the other replicas, if there are any, what the IAM responded to a request of `requested_at`. It
+/// is stored until it is `lifetime` old.
+pub(super) fn put(
+    replica: &ReplicaState,
+    of: &Fingerprint,
+    id: RevocationId,
+    requested_at: Moment,
+    lifetime: Duration,
+    user: &UserData,
+) {
+    let Some(cache) = &replica.replicas.cache else {
+        return;
+    };
+    let now = replica.clock.now();
+    let remaining = lifetime.saturating_sub(now.since(requested_at));
+    let mut salt = [0; SALT_LEN];
+    if remaining.is_zero() || replica.random.fill(&mut salt).is_err() {
+        return;
+    }
+    let content = EntryContent::encode(requested_at.unix, lifetime, user);
+    let key_set = replica.keys.signing.key_set();
+    let key = key_set.current(now);
+    if let Some(entry) = seal(key.derived(), key.kid(), salt, of, content) {
+        cache.put(id, entry, remaining);
+    }
 }
 
-impl SealedSharedCache {
-    /// Offers the replicas what the IAM responded to a request of `requested_at`. It is stored until it
-    /// is `lifetime` old.
-    pub(super) fn put(
-        &self,
-        of: &Fingerprint,
-        id: RevocationId,
-        requested_at: Moment,
-        lifetime: Duration,
-        user: &UserData,
-    ) {
-        let now = self.clock.now();
-        let remaining = lifetime.saturating_sub(now.since(requested_at));
-        let mut salt = [0; SALT_LEN];
-        if remaining.is_zero() || self.random.fill(&mut salt).is_err() {
-            return;
-        }
-        let content = EntryContent::encode(requested_at.unix, lifetime, user);
-        let key_set = self.keys.signing.key_set();
-        let key = key_set.current(now);
-        if let Some(entry) = seal(CacheSealingKey::of(key), key.kid(), salt, of, content) {
-            self.cache.put(id, entry, remaining);
-        }
-    }
+/// The data of another replica, and when the IAM was called for it.
+///
+/// # Errors
+///
+/// The result of the look-up.
+pub(super) async fn get(
+    replica: &ReplicaState,
+    cache: &Arc<dyn SharedCache>,
+    of: &Fingerprint,
+    id: RevocationId,
+) -> Result<(Moment, UserData), LookUp> {
+    let asked_at = replica.clock.now();
+    let stored = cache.get(id).await?;
+    let now = replica.clock.now();
+    let remaining = stored.remaining.saturating_sub(now.since(asked_at));
+    let statement = open(&replica.keys.signing, of, &stored.entry)?;
+    let requested_at = statement.requested_at(remaining, now);
+    let requested_at = requested_at.ok_or(LookUp::Invalid)?;
+    Ok((requested_at, statement.user))
+}
 
-    /// The data of another replica, and when the IAM was called for it.
-    ///
-    /// # Errors
-    ///
-    /// The result of the look-up.
-    pub(super) async fn get(
-        &self,
-        of: &Fingerprint,
-        id: RevocationId,
-    ) -> Result<(Moment, UserData), LookUp> {
-        let asked_at = self.clock.now();
-        let stored = self.cache.get(id).await?;
-        let now = self.clock.now();
-        let remaining = stored.remaining.saturating_sub(now.since(asked_at));
-        let statement = self.open(of, &stored.entry)?;
-        let requested_at = statement.requested_at(remaining, now);
-        let requested_at = requested_at.ok_or(LookUp::Invalid)?;
-        Ok((requested_at, statement.user))
-    }
-
-    /// # Errors
-    ///
-    /// [`LookUp::Miss`] or [`LookUp::Invalid`].
-    fn open(&self, of: &Fingerprint, entry: &[u8]) -> Result<EntryContent, LookUp> {
-        let parts = split(entry).ok_or(LookUp::Invalid)?;
-        let key_set = self.keys.signing.key_set();
-        let key = key_set.iter().find(|key| key.kid() == parts.kid);
-        let key = key.ok_or(LookUp::Miss)?;
-        let opened = || {
-            let aad = additional_data(parts.kid, of);
-            let mut text = parts.text.to_vec();
-            let key = CacheSealingKey::of(key).of_entry(parts.salt).ok()?;
-            let content = key.open_in_place(nonce(), aad, &mut text).ok()?;
-            EntryContent::decode(content)
-        };
-        opened().ok_or(LookUp::Invalid)
-    }
+/// # Errors
+///
+/// [`LookUp::Miss`] or [`LookUp::Invalid`].
+fn open(
+    keys: &KeyStore<SigningKey>,
+    of: &Fingerprint,
+    entry: &[u8],
+) -> Result<EntryContent, LookUp> {
+    let parts = split(entry).ok_or(LookUp::Invalid)?;
+    let key_set = keys.key_set();
+    let key = key_set.iter().find(|key| key.kid() == parts.kid);
+    let key = key.ok_or(LookUp::Miss)?;
+    let opened = || {
+        let aad = additional_data(parts.kid, of);
+        let mut text = parts.text.to_vec();
+        let key = key.derived::<CacheSealingKey>().of_entry(parts.salt).ok()?;
+        let content = key.open_in_place(nonce(), aad, &mut text).ok()?;
+        EntryContent::decode(content)
+    };
+    opened().ok_or(LookUp::Invalid)
 }
 
 #[cfg(test)]

@@ -3,12 +3,15 @@ use std::collections::HashSet;
 use aws_lc_rs::rand::SystemRandom;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::resilient::Operation;
-use iam_adapters::{Claims, Permission, Subject};
+use iam_adapters::{Claims, Clock as _, Permission, Subject};
 use proptest::prelude::*;
 
 use super::*;
 use crate::error::InvalidSession;
+use crate::gateway::tests::test_gateway::{login_limits, replica_state};
+use crate::gateway_keys::Keys;
 use crate::keys::DerivationKey;
+use crate::replica_state::Replicas;
 use crate::revocations::{Cause, RevocationKey};
 use crate::session::TOKEN_BYTES_MAX;
 use crate::session_id::SessionId;
@@ -22,11 +25,13 @@ const FRESHNESS: Freshness = Freshness {
 const MIB: u64 = 1024 * 1024;
 
 fn cache_of(iam: ScriptedIam, max_bytes: u64) -> IntrospectionCache {
-    let clock = ManualClock::at(Duration::from_secs(1_800_000_000));
+    let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
+    let keys = Arc::new(Keys::ephemeral(clock.now()).unwrap());
+    let (events, replicas) = (Arc::default(), Replicas::default());
+    let replica = replica_state(&clock, keys, login_limits(), &events, replicas);
     let caches = Caches::new(max_bytes, &[FRESHNESS]);
-    let (iam, clock) = (Arc::new(iam), Arc::new(clock));
     let claims = &ClaimSources::NONE;
-    IntrospectionCache::new(iam, clock, Arc::default(), FRESHNESS, claims, caches, None)
+    IntrospectionCache::new(Arc::new(iam), FRESHNESS, claims, caches, Arc::new(replica))
 }
 
 fn cache() -> IntrospectionCache {
@@ -231,7 +236,7 @@ async fn data_that_arrived_just_before_is_not_introspected_again() {
     cache.insert(&fingerprint, at(0), Some(permissions(&["read"])));
     let active = cache.introspect(request(fingerprint), at(0)).await.unwrap();
     assert!(active.user.permissions.contains("read"));
-    assert_eq!(active.source, Source::Coalesced);
+    assert_eq!(active.source, DataSource::Coalesced);
 }
 
 #[tokio::test]

@@ -80,7 +80,6 @@ impl KeyFile {
         Algorithm::named(alg).map(KeyPurpose::Signing)
     }
 
-    /// The text of the file.
     pub(super) fn text(&self) -> Zeroizing<String> {
         let jwk = Value::Object(self.jwk.as_ref().clone());
         Zeroizing::new(format!("{jwk:#}\n"))

@@ -158,10 +158,8 @@ fn read(path: &Path, user: u32) -> Result<Zeroizing<Vec<u8>>, KeyError> {
             user,
         });
     }
-    Exposed::refuse(path, files::mode(&metadata)).map_err(|exposed| KeyError::Exposed {
-        path: path.to_owned(),
-        exposed,
-    })?;
+    Exposed::refuse(path, files::mode(&metadata))
+        .map_err(|exposed| KeyError::Exposed(path.to_owned(), exposed))?;
     let mut text = Zeroizing::new(Vec::new());
     file.take(FILE_BYTES_MAX)
         .read_to_end(&mut text)
@@ -170,17 +168,11 @@ fn read(path: &Path, user: u32) -> Result<Zeroizing<Vec<u8>>, KeyError> {
 }
 
 fn io_error(path: &Path, source: io::Error) -> KeyError {
-    KeyError::Io {
-        path: path.to_owned(),
-        source,
-    }
+    KeyError::Io(path.to_owned(), source)
 }
 
 pub(super) fn invalid(path: &Path, reason: KeyError) -> KeyError {
-    KeyError::InvalidFile {
-        path: path.to_owned(),
-        reason: Box::new(reason),
-    }
+    KeyError::InvalidFile(path.to_owned(), Box::new(reason))
 }
 
 /// Every key file of a folder, for any purpose, in the order of their names. Root lists and rotates the

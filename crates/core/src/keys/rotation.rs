@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::key_store::{after, begins};
-use super::{CLOCK_SKEW, lead, overlap};
+use super::{CLOCK_SKEW, after, begins, lead, overlap};
 
 /// The state of a key among those of its purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::folder::{Folder, invalid};
 use super::*;
 
+mod derivation;
 mod folder;
 mod lead;
 mod plan;

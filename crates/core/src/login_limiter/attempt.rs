@@ -22,7 +22,6 @@ enum AttemptOutcome {
     Abandoned,
 }
 
-/// What an attempt is counted as.
 #[derive(Debug, Clone, Copy)]
 enum CounterKind {
     FailuresOfAddress,
@@ -59,6 +58,7 @@ struct Reservation<'a> {
 /// An attempt in progress, and the tables in which it is counted.
 struct Attempt<'a> {
     login_limiter: &'a LoginRateLimiter,
+    now: u64,
     email: &'a str,
     reservations: Vec<Reservation<'a>>,
     pair: Option<u64>,
@@ -127,6 +127,7 @@ impl LoginRateLimiter {
         let known_pair = pair.filter(|pair| self.known_networks.contains(*pair, now));
         let mut attempt = Attempt {
             login_limiter: self,
+            now,
             email,
             reservations: Vec::new(),
             pair,
@@ -140,40 +141,23 @@ impl LoginRateLimiter {
         let networks = self.networks(address);
         let mut of_account = CounterKind::Failures;
         for ((network, quota), place) in networks.zip(0..) {
-            let key = self.network(network);
-            let reservation = attempt.reserve(
-                CounterKind::FailuresOfAddress,
-                &self.addresses,
-                key,
-                quota,
-                now,
-            );
-            match (reservation, attempt.networks.get_mut(place)) {
+            let (kind, key) = (CounterKind::FailuresOfAddress, self.network(network));
+            let reserved = attempt.reserve(kind, &self.addresses, key, Some(quota), Limit::Address);
+            match (reserved, attempt.networks.get_mut(place)) {
                 (Ok(()), Some(hash)) => *hash = key,
-                (Err(wait), _) if !self.has_own_limit(known_pair) => {
-                    return Err(too_many(Limit::Address, wait));
-                }
+                (Err(refused), _) if !self.has_own_limit(known_pair) => return Err(refused),
                 // The limit of the pair replaces that of the address, also for faults.
                 _ => of_account = CounterKind::FailuresOfAddress,
             }
         }
         let of = attempt.of;
-        if let Some(quota) = self.account {
-            let reservation = attempt.reserve(of_account, &self.accounts, of, quota, now);
-            reservation.map_err(|wait| too_many(Limit::Account, wait))?;
-        }
+        attempt.reserve(of_account, &self.accounts, of, self.account, Limit::Account)?;
         if attempt.is_guess {
-            if let Some(quota) = self.slow {
-                let reservation =
-                    attempt.reserve(CounterKind::FailuresInARow, &self.streaks, of, quota, now);
-                reservation.map_err(|wait| too_many(Limit::AccountSlow, wait))?;
-            }
-            if let Some(quota) = self.sessions {
-                let key = self.index(SESSIONS, &[&account.index().to_be_bytes()]);
-                let reservation =
-                    attempt.reserve(CounterKind::Sessions, &self.accounts, key, quota, now);
-                reservation.map_err(|wait| too_many(Limit::AccountSessions, wait))?;
-            }
+            let kind = CounterKind::FailuresInARow;
+            attempt.reserve(kind, &self.streaks, of, self.slow, Limit::AccountSlow)?;
+            let key = self.index(SESSIONS, &[&account.index().to_be_bytes()]);
+            let (kind, limit) = (CounterKind::Sessions, Limit::AccountSessions);
+            attempt.reserve(kind, &self.accounts, key, self.sessions, limit)?;
             if let Some(rate) = rate {
                 let taken = rate.take(now, || self.may_use_reserve(known_pair, now));
                 taken.map_err(|wait| too_many(Limit::Replica, wait))?;
@@ -185,15 +169,20 @@ impl LoginRateLimiter {
 }
 
 impl<'a> Attempt<'a> {
+    /// Counts the attempt in this table, if there is a quota.
     fn reserve(
         &mut self,
         of: CounterKind,
         counts: &'a Counts,
         key: u64,
-        quota: Quota,
-        now: u64,
-    ) -> Result<(), u64> {
-        if counts.take(key, quota, now)?.is_tracked() {
+        quota: Option<Quota>,
+        limit: Limit,
+    ) -> Result<(), GatewayError> {
+        let Some(quota) = quota else {
+            return Ok(());
+        };
+        let taken = counts.take(key, quota, self.now);
+        if taken.map_err(|wait| too_many(limit, wait))? {
             self.reservations.push(Reservation {
                 of,
                 counts,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::num::NonZeroU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +12,6 @@ use super::{Bound, SlowRate, nanoseconds};
 /// clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Quota {
-    /// The most.
     most: u32,
     /// The time in which one expires, or the first delay at the bound.
     each: u64,
@@ -36,16 +36,28 @@ impl Quota {
         Duration::from_nanos(self.whole)
     }
 
-    /// `None` if there is no bound.
     pub(super) fn of(bound: Bound) -> Option<Self> {
-        let each = nanoseconds(bound.window).checked_div(bound.most.into())?;
-        let each = each.max(1);
-        Some(Self {
-            most: bound.most,
+        NonZeroU32::new(bound.most).map(|most| Self::new(most, bound.window))
+    }
+
+    /// For the most events at once, which expire one after the other in this time.
+    pub(super) fn new(most: NonZeroU32, window: Duration) -> Self {
+        let most = most.get();
+        let each = (nanoseconds(window) / u64::from(most)).max(1);
+        Self {
+            most,
             each,
-            whole: each.saturating_mul(bound.most.into()),
+            whole: each.saturating_mul(most.into()),
             order: Order::OneByOne,
-        })
+        }
+    }
+
+    /// As many again at once.
+    pub(super) const fn doubled(self) -> Self {
+        Self {
+            whole: self.whole.saturating_mul(2),
+            ..self
+        }
     }
 
     /// For events in a row; `None` if there is no bound.
@@ -87,9 +99,7 @@ const ROW_LIFETIME_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How an attempt is counted when it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Settlement {
-    /// It counts.
     Count,
-    /// It does not count.
     Release,
     /// It does not count, and ends a streak of those that did.
     Reset,
@@ -97,7 +107,7 @@ pub(super) enum Settlement {
 
 /// The count of one key. Most keys have none.
 #[derive(Debug, Clone, Copy, Default)]
-struct Count {
+pub(super) struct Count {
     /// When the last event expires.
     expires_at: u64,
     /// Attempts in progress.
@@ -109,7 +119,7 @@ struct Count {
 impl Count {
     /// Whether another attempt may begin: the bound must hold even if all attempts in progress count.
     /// Otherwise the time until one may.
-    fn room(self, quota: Quota, now: u64) -> Result<(), u64> {
+    pub(super) fn room(self, quota: Quota, now: u64) -> Result<(), u64> {
         match quota.order {
             Order::OneByOne => self.room_beside_others(quota, now),
             Order::AllAtOnce => self.room_in_a_row(quota, now),
@@ -155,7 +165,7 @@ impl Count {
     }
 
     /// Counts one. Returns the change of a streak.
-    fn count(&mut self, quota: Quota, at: u64) -> StreakChange {
+    pub(super) fn count(&mut self, quota: Quota, at: u64) -> StreakChange {
         match quota.order {
             Order::OneByOne => {
                 self.expires_at = self.expires_at.max(at).saturating_add(quota.each);
@@ -181,7 +191,6 @@ impl Count {
         }
     }
 
-    /// Returns the change of a streak.
     const fn clear(&mut self) -> StreakChange {
         let streak = if self.streak > 0 {
             StreakChange::Ended
@@ -201,27 +210,9 @@ impl Count {
 /// What happened to a streak of failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreakChange {
-    /// Nothing, or it grew.
     Unchanged,
-    /// The slow rate begins.
     ReachedBound,
-    /// A success ended it.
     Ended,
-}
-
-/// Whether there was room in the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tracking {
-    /// The attempt must be settled.
-    Tracked,
-    /// The table is full.
-    Untracked,
-}
-
-impl Tracking {
-    pub(super) const fn is_tracked(self) -> bool {
-        matches!(self, Self::Tracked)
-    }
 }
 
 /// So many that logins on different threads seldom use the same one.
@@ -279,35 +270,28 @@ impl Counts {
         count.room(quota, now)
     }
 
-    /// Begins an attempt. A tracked one must be settled.
-    pub(super) fn take(&self, key: u64, quota: Quota, now: u64) -> Result<Tracking, u64> {
-        let Some(mut shard) = self.shard(key) else {
-            return Ok(Tracking::Untracked);
-        };
-        let Some(count) = shard.count(key, now) else {
-            return Ok(Tracking::Untracked);
-        };
-        // A new count has room.
-        count.room(quota, now)?;
-        count.pending += 1;
-        Ok(Tracking::Tracked)
+    /// Begins an attempt. Returns whether it must be settled: it is not counted if the table is full.
+    pub(super) fn take(&self, key: u64, quota: Quota, now: u64) -> Result<bool, u64> {
+        let taken = self.with(key, now, |count| {
+            // A new count has room.
+            count.room(quota, now)?;
+            count.pending += 1;
+            Ok(())
+        });
+        taken.transpose().map(|taken| taken.is_some())
     }
 
-    /// Counts an event of another replica.
-    pub(super) fn add(&self, key: u64, quota: Quota, at: u64, now: u64) -> Tracking {
+    /// Counts an event of another replica. Returns whether there was room in the table.
+    pub(super) fn add(&self, key: u64, quota: Quota, at: u64, now: u64) -> bool {
         // It has expired, however many there were before it.
-        if at.saturating_add(quota.whole) <= now {
-            return Tracking::Tracked;
-        }
-        let Some(mut shard) = self.shard(key) else {
-            return Tracking::Untracked;
-        };
-        let Some(count) = shard.count(key, now) else {
-            return Tracking::Untracked;
-        };
-        // It stays also if it has expired, because later events may follow and lengthen the streak.
-        count.count(quota, at);
-        Tracking::Tracked
+        at.saturating_add(quota.whole) <= now
+            // It stays also if it has expired, because later events may follow and lengthen the streak.
+            || self.with(key, now, |count| count.count(quota, at)).is_some()
+    }
+
+    /// Changes a count, which is new if there was none; `None` if there is no room for it.
+    fn with<T>(&self, key: u64, now: u64, change: impl FnOnce(&mut Count) -> T) -> Option<T> {
+        self.shard(key)?.count(key, now).map(change)
     }
 
     /// Ends a tracked attempt. Returns the change of a streak.

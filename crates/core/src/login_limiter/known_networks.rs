@@ -28,26 +28,26 @@ struct Generations {
     older: HashMap<u64, u64>,
 }
 
+impl Generations {
+    fn logged_in_at(&self, pair: u64) -> Option<u64> {
+        let newer = self.newer.get(&pair);
+        newer.or_else(|| self.older.get(&pair)).copied()
+    }
+}
+
 impl KnownNetworks {
     /// Whether the pair has logged in within the retention.
     pub(super) fn contains(&self, pair: u64, now: u64) -> bool {
         let generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let logged_in_at = generations
-            .newer
-            .get(&pair)
-            .or_else(|| generations.older.get(&pair));
-        logged_in_at.is_some_and(|at| now.saturating_sub(*at) < nanoseconds(RETENTION))
+        let logged_in_at = generations.logged_in_at(pair);
+        logged_in_at.is_some_and(|at| now.saturating_sub(at) < nanoseconds(RETENTION))
     }
 
     /// Records a login, which may be older than others. Returns whether the other replicas must
     /// receive it.
     pub(super) fn insert(&self, pair: u64, at: u64) -> bool {
         let mut generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = generations
-            .newer
-            .get(&pair)
-            .or_else(|| generations.older.get(&pair));
-        let known = known.copied();
+        let known = generations.logged_in_at(pair);
         if known.is_some_and(|known| known > at) {
             return false;
         }

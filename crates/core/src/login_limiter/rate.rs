@@ -2,21 +2,19 @@
 //! tokens from an IAM.
 
 use std::num::NonZeroU32;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::counts::{Count, Quota};
 use super::nanoseconds;
 
 /// A number of logins in a time. As many may come at once; as many again are reserved for known
 /// networks, so that these log in at the full rate during a flood from others.
 #[derive(Debug)]
 pub struct Rate {
-    /// The time for one login, in nanoseconds.
-    each: u64,
-    /// The time for as many as may come at once, in nanoseconds.
-    whole: u64,
-    /// When the time for all logins so far has passed.
-    done_at: Mutex<u64>,
+    quota: Quota,
+    with_reserve: Quota,
+    count: Mutex<Count>,
 }
 
 impl Rate {
@@ -27,13 +25,12 @@ impl Rate {
     }
 
     /// A number in this time, of which nothing is used.
-    #[must_use]
     pub(crate) fn within(most: NonZeroU32, time: Duration) -> Self {
-        let whole = nanoseconds(time);
+        let quota = Quota::new(most, time);
         Self {
-            each: (whole / u64::from(most.get())).max(1),
-            whole,
-            done_at: Mutex::new(0),
+            quota,
+            with_reserve: quota.doubled(),
+            count: Mutex::default(),
         }
     }
 
@@ -44,37 +41,24 @@ impl Rate {
 
     /// Whether anything is left, the reserve included; if not, the time until something is.
     pub(super) fn left(&self, now: u64) -> Result<(), u64> {
-        let done_at = *self.done_at.lock().unwrap_or_else(PoisonError::into_inner);
-        self.fits(done_at.max(now), self.with_reserve(), now)
+        self.count().room(self.with_reserve, now)
     }
 
     /// Takes one. `reserve` is called only if nothing else is left.
     pub(super) fn take(&self, now: u64, reserve: impl FnOnce() -> bool) -> Result<(), u64> {
-        let mut done_at = self.done_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let from = (*done_at).max(now);
-        if let Err(wait) = self.fits(from, self.whole, now) {
-            self.fits(from, self.with_reserve(), now)?;
+        let mut count = self.count();
+        if let Err(wait) = count.room(self.quota, now) {
+            count.room(self.with_reserve, now)?;
             if !reserve() {
                 return Err(wait);
             }
         }
-        *done_at = from.saturating_add(self.each);
+        count.count(self.quota, now);
         Ok(())
     }
 
-    const fn with_reserve(&self) -> u64 {
-        self.whole.saturating_mul(2)
-    }
-
-    /// Whether one more fits into the time `within` from now on.
-    fn fits(&self, from: u64, within: u64, now: u64) -> Result<(), u64> {
-        let done_at = from.saturating_add(self.each);
-        let most = now.saturating_add(within);
-        if done_at <= most {
-            Ok(())
-        } else {
-            Err(done_at - most)
-        }
+    fn count(&self) -> MutexGuard<'_, Count> {
+        self.count.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -110,7 +110,7 @@ impl LoginRateLimiter {
 
     fn add(&self, counts: &Counts, key: u64, quota: Option<Quota>, at: u64) {
         if let Some(quota) = quota.filter(|_| key != 0)
-            && !counts.add(key, quota, at, self.now()).is_tracked()
+            && !counts.add(key, quota, at, self.now())
         {
             self.emit_untracked();
         }

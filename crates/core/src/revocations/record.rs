@@ -2,7 +2,6 @@
 
 use super::{Cause, Revocation, RevocationIndex};
 
-/// Where a revocation comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RecordOrigin {
     /// This replica or the IAM. It is not sent to the other replicas.
@@ -13,10 +12,8 @@ pub(super) enum RecordOrigin {
     Remote,
 }
 
-/// The result of recording a revocation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Insertion {
-    /// Whether the table changed.
     pub(super) is_change: bool,
     /// Whether the other replicas did not have it in this form.
     pub(super) is_unpublished: bool,
@@ -83,12 +80,11 @@ impl RevocationRecord {
         self.forget_at.get()
     }
 
-    /// As the other replicas get it.
     pub(super) fn replicated(&self, (kind, id): RevocationIndex) -> Revocation {
         Revocation {
             kind,
             id,
-            cause: kind.replicated_cause(),
+            cause: kind.usual_cause(),
             begun_until: self.begun_until.get(),
             forget_at: self.forget_at.get(),
         }

@@ -70,10 +70,10 @@ impl RevocationKind {
         Self::ALL.into_iter().find(|kind| kind.tag() == tag)
     }
 
-    /// The cause of a revocation of this kind when it comes from another replica. A replica does not
-    /// know whether the IAM confirmed a logout elsewhere, so it calls the IAM on its own logouts.
+    /// The cause of a revocation of this kind that does not come from a client of this replica. A replica
+    /// does not know whether the IAM confirmed a logout elsewhere, so it calls the IAM on its own logouts.
     #[must_use]
-    pub const fn replicated_cause(self) -> Cause {
+    pub const fn usual_cause(self) -> Cause {
         match self {
             Self::Session | Self::Iam => Cause::LoggedOut,
             Self::UpstreamSession => Cause::Upstream,
@@ -117,54 +117,19 @@ impl Revocation {
         }
     }
 
-    /// Revokes one gateway session of which only the id is known, as an operator requested.
+    /// Revokes sessions whose login began at `begun_until` or before, as the IAM reported or an operator
+    /// requested. No session is valid for longer than `max_lifetime`.
     #[must_use]
-    pub fn of_session_id(id: RevocationId, now: Moment, max_lifetime: Duration) -> Self {
-        Self {
-            forget_at: last_expiry(now, max_lifetime),
-            ..Self::of_session(id, Cause::LoggedOut, 0)
-        }
-    }
-
-    /// Revokes the gateway sessions of an IAM session, as the IAM reported. No gateway session is
-    /// valid for longer than `max_lifetime`.
-    #[must_use]
-    pub fn of_upstream_session(id: RevocationId, now: Moment, max_lifetime: Duration) -> Self {
-        Self {
-            kind: RevocationKind::UpstreamSession,
-            id,
-            cause: Cause::Upstream,
-            begun_until: u64::MAX,
-            forget_at: last_expiry(now, max_lifetime),
-        }
-    }
-
-    /// Revokes all sessions of a subject whose login began at `begun_until` or before, as the IAM
-    /// reported or an operator requested.
-    #[must_use]
-    pub fn of_subject(
-        id: RevocationId,
+    pub fn of(
+        (kind, id): RevocationIndex,
         begun_until: u64,
         now: Moment,
         max_lifetime: Duration,
     ) -> Self {
         Self {
-            kind: RevocationKind::Subject,
+            kind,
             id,
-            cause: Cause::Inactive,
-            begun_until,
-            forget_at: last_expiry(now, max_lifetime),
-        }
-    }
-
-    /// Revokes all sessions of an IAM whose login began at `begun_until` or before, as an operator
-    /// requested.
-    #[must_use]
-    pub fn of_iam(id: RevocationId, begun_until: u64, now: Moment, max_lifetime: Duration) -> Self {
-        Self {
-            kind: RevocationKind::Iam,
-            id,
-            cause: Cause::LoggedOut,
+            cause: kind.usual_cause(),
             begun_until,
             forget_at: last_expiry(now, max_lifetime),
         }

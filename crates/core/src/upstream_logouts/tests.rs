@@ -1,6 +1,6 @@
 use base64::Engine as _;
 use iam_adapters::clock::ManualClock;
-use iam_adapters::{Refusal, Subject};
+use iam_adapters::{Clock as _, Refusal, Subject};
 use test_support::misconfigurations::MISCONFIGURATIONS;
 
 use super::*;
@@ -23,7 +23,7 @@ fn logout(number: usize) -> UpstreamLogout {
         "k1",
         jiff::Timestamp::UNIX_EPOCH,
     ));
-    let id = key.upstream_session("scripted", "issuer", &number.to_string());
+    let (_, id) = key.upstream_session("scripted", "issuer", &number.to_string());
     UpstreamLogout {
         upstream: UpstreamSession {
             subject: Subject::new("alice").unwrap(),

@@ -22,7 +22,7 @@ fn revocation(kind: RevocationKind) -> Revocation {
     Revocation {
         kind,
         id: RevocationId::from_bytes([7; REVOCATION_ID_LEN]),
-        cause: kind.replicated_cause(),
+        cause: kind.usual_cause(),
         begun_until: 400,
         forget_at: 1_000,
     }

@@ -8,7 +8,7 @@ use iam_adapters::resilient::Operation;
 use super::login::faults;
 use super::test_gateway::{LIVENESS, MILLISECOND, PERMISSIONS, TestGateway, just_before};
 use crate::error::{GatewayError, Internal};
-use crate::results::Source;
+use crate::results::DataSource;
 use test_support::scripted_iam::Reply;
 
 const MANY: usize = 1_000;
@@ -28,7 +28,7 @@ async fn concurrent_exchanges_of_one_session_with_a_cold_cache_introspect_once()
         *sources.entry(exchanged.source).or_insert(0) += 1;
     }
     assert_eq!(cold.introspections(), 1);
-    assert_eq!(sources[&Source::Miss], 1);
+    assert_eq!(sources[&DataSource::Miss], 1);
 }
 
 #[tokio::test]
@@ -104,10 +104,10 @@ async fn source_of_an_exchange_is_miss_coalesced_or_hit() {
     let mut second = Box::pin(gateway.exchange(&session, "read"));
     assert!(second.as_mut().now_or_never().is_none());
     call.reply(Reply::Model);
-    assert_eq!(first.await.unwrap().unwrap().source, Source::Miss);
-    assert_eq!(second.await.unwrap().source, Source::Coalesced);
+    assert_eq!(first.await.unwrap().unwrap().source, DataSource::Miss);
+    assert_eq!(second.await.unwrap().source, DataSource::Coalesced);
     let third = gateway.exchange(&session, "read").await.unwrap();
-    assert_eq!(third.source, Source::Hit);
+    assert_eq!(third.source, DataSource::Hit);
     assert_eq!(gateway.introspections(), 1);
 }
 
@@ -180,7 +180,7 @@ async fn end_of_an_older_introspection_leaves_the_newer_one_joinable() {
     assert_eq!(gateway.introspections(), 2);
     newer_call.reply(Reply::Model);
     newer.await.unwrap().unwrap();
-    assert_eq!(third.await.unwrap().source, Source::Coalesced);
+    assert_eq!(third.await.unwrap().source, DataSource::Coalesced);
 }
 
 #[tokio::test]

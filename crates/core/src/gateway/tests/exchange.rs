@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::test_gateway::{LIVENESS, START, Session, TestGateway, claims, policy};
 use crate::error::{GatewayError, InvalidSession};
-use crate::results::Source;
+use crate::results::DataSource;
 use test_support::scripted_iam::{Reply, ScriptedIam};
 
 fn invalid<T>(reason: InvalidSession) -> Result<T, GatewayError> {
@@ -86,7 +86,7 @@ async fn id_and_token_of_different_sessions_are_refused_and_end_neither() {
         );
     }
     assert_eq!(gateway.iam.calls(Operation::Logout), 0);
-    assert_eq!(gateway.inner.tables().revocations.count(), 0);
+    assert_eq!(gateway.inner.replica.revocations.count(), 0);
     gateway.clock.advance(LIVENESS);
     assert_eq!(gateway.granted(&alice).await.unwrap(), "read write");
     assert_eq!(gateway.granted(&bob).await.unwrap(), "read");
@@ -198,6 +198,6 @@ async fn introspection_of_another_subject_grants_nothing_and_is_not_cached() {
     );
     gateway.clock.advance(Duration::from_secs(1));
     let exchanged = gateway.exchange(&session, "read write").await.unwrap();
-    assert_eq!(exchanged.source, Source::Miss);
+    assert_eq!(exchanged.source, DataSource::Miss);
     assert_eq!(exchanged.scope, "read");
 }

@@ -8,7 +8,7 @@ use super::test_gateway::{
     without_refresh,
 };
 use crate::error::InvalidSession;
-use crate::results::Source;
+use crate::results::DataSource;
 use test_support::scripted_iam::Reply;
 
 #[tokio::test]
@@ -17,11 +17,11 @@ async fn liveness_is_refreshed_within_the_last_tenth_of_its_freshness() {
     for introspections in 0..4 {
         gateway.clock.advance(without_refresh(LIVENESS));
         let exchanged = gateway.exchange(&session, "read").await.unwrap();
-        assert_eq!(exchanged.source, Source::Hit);
+        assert_eq!(exchanged.source, DataSource::Hit);
         assert_eq!(gateway.introspections(), introspections);
         gateway.clock.advance(refresh_period(LIVENESS));
         let exchanged = gateway.exchange(&session, "read").await.unwrap();
-        assert_eq!(exchanged.source, Source::Miss);
+        assert_eq!(exchanged.source, DataSource::Miss);
         assert_eq!(gateway.introspections(), introspections + 1);
     }
 }
@@ -68,13 +68,13 @@ async fn sessions_of_one_user_share_permissions_and_not_liveness() {
     assert_eq!(gateway.granted(&one).await.unwrap(), "write");
     assert_eq!(gateway.introspections(), 1);
     let exchanged = gateway.exchange(&other, "read write").await.unwrap();
-    assert_eq!(exchanged.source, Source::Miss);
+    assert_eq!(exchanged.source, DataSource::Miss);
     gateway.iam.permit("alice", "");
     gateway.clock.advance(without_refresh(LIVENESS));
     // Both use the permissions of the last introspection.
     for session in [&one, &other] {
         let exchanged = gateway.exchange(session, "read write").await.unwrap();
-        assert_eq!(exchanged.source, Source::Hit);
+        assert_eq!(exchanged.source, DataSource::Hit);
         assert_eq!(exchanged.scope, "write");
     }
     gateway.iam.end("secret-1");
@@ -99,7 +99,7 @@ async fn late_response_of_an_older_introspection_does_not_restore_removed_permis
     early.await.unwrap().unwrap();
     for session in [&one, &other] {
         let exchanged = gateway.exchange(session, "read write").await.unwrap();
-        assert_eq!(exchanged.source, Source::Hit);
+        assert_eq!(exchanged.source, DataSource::Hit);
         assert_eq!(exchanged.scope, "read");
     }
 }
@@ -107,9 +107,9 @@ async fn late_response_of_an_older_introspection_does_not_restore_removed_permis
 #[tokio::test]
 async fn wall_clock_set_back_by_more_than_a_minute_makes_cached_data_stale() {
     for (back, source) in [
-        (Duration::from_secs(60), Source::Hit),
-        (Duration::from_secs(60) + MILLISECOND, Source::Miss),
-        (Duration::from_secs(86_400), Source::Miss),
+        (Duration::from_secs(60), DataSource::Hit),
+        (Duration::from_secs(60) + MILLISECOND, DataSource::Miss),
+        (Duration::from_secs(86_400), DataSource::Miss),
     ] {
         let (gateway, session) = TestGateway::with_session().await;
         gateway.set_wall_clock_back(back);
@@ -125,7 +125,7 @@ async fn wall_clock_set_forward_ages_cached_data() {
         .clock
         .set_wall(Duration::from_secs(START) + LIVENESS);
     let exchanged = gateway.exchange(&session, "read").await.unwrap();
-    assert_eq!(exchanged.source, Source::Miss);
+    assert_eq!(exchanged.source, DataSource::Miss);
 }
 
 #[tokio::test]
@@ -153,7 +153,7 @@ async fn failed_early_refresh_leaves_data_valid_for_its_full_freshness() {
         gateway.iam.set_outage(Some(fault.clone()));
         gateway.clock.advance(just_before(LIVENESS));
         let exchanged = gateway.exchange(&session, "read").await.unwrap();
-        assert_eq!(exchanged.source, Source::Hit, "{fault}");
+        assert_eq!(exchanged.source, DataSource::Hit, "{fault}");
         gateway.clock.advance(MILLISECOND);
         gateway.granted(&session).await.unwrap_err();
     }

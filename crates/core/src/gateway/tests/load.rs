@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::test_gateway::{LIVENESS, Session, TestGateway, policy};
 use crate::error::GatewayError;
-use crate::results::Source;
+use crate::results::DataSource;
 use test_support::scripted_iam::ScriptedIam;
 
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -57,7 +57,7 @@ impl Fixture {
     async fn exchange_all(
         &self,
         sessions: &[Session],
-    ) -> Vec<(Result<Source, GatewayError>, Duration)> {
+    ) -> Vec<(Result<DataSource, GatewayError>, Duration)> {
         let exchange = |session: &Session| {
             let (gateway, session) = (self.gateway.clone(), session.clone());
             let started = Instant::now();
@@ -89,7 +89,7 @@ async fn twenty_thousand_concurrent_stale_sessions_are_served_within_the_concurr
         let mut ends = ends.into_iter();
         left.retain(|_| match ends.next().unwrap() {
             (Ok(source), took) => {
-                assert_eq!(source, Source::Miss);
+                assert_eq!(source, DataSource::Miss);
                 assert!(took <= DEADLINE);
                 false
             }
@@ -119,7 +119,7 @@ async fn three_of_ten_calls_are_slow(delay: fn(usize) -> Duration) {
     let (ends, ends_of_fresh) =
         tokio::join!(fixture.exchange_all(&stale), fixture.exchange_all(&fresh));
     for end in ends_of_fresh {
-        assert_eq!(end, (Ok(Source::Hit), Duration::ZERO));
+        assert_eq!(end, (Ok(DataSource::Hit), Duration::ZERO));
     }
     let mut served = 0;
     for (end, took) in ends {

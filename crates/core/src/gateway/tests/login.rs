@@ -11,7 +11,7 @@ use secrecy::ExposeSecret as _;
 use super::test_gateway::{LIVENESS, START, TestGateway, policy};
 use crate::error::{GatewayError, Internal, Limit};
 use crate::request::{RequestContext, RequestId};
-use crate::results::Source;
+use crate::results::DataSource;
 use test_support::scripted_iam::{Reply, ScriptedIam};
 
 proptest! {
@@ -73,7 +73,7 @@ async fn each_login_has_a_new_session_id_and_token() {
 async fn first_exchange_after_a_login_makes_no_call() {
     let (gateway, session) = TestGateway::with_session().await;
     let exchanged = gateway.exchange(&session, "write").await.unwrap();
-    assert_eq!(exchanged.source, Source::Hit);
+    assert_eq!(exchanged.source, DataSource::Hit);
     assert_eq!(exchanged.scope, "write");
     assert_eq!(gateway.introspections(), 0);
 }
@@ -86,7 +86,7 @@ async fn first_exchange_introspects_once_if_the_login_had_no_permissions() {
     };
     let gateway = TestGateway::with(iam, policy());
     let session = gateway.log_in("alice").await;
-    for source in [Source::Miss, Source::Hit] {
+    for source in [DataSource::Miss, DataSource::Hit] {
         let exchanged = gateway.exchange(&session, "write").await.unwrap();
         assert_eq!(exchanged.source, source);
         assert_eq!(exchanged.scope, "write");
@@ -128,7 +128,7 @@ async fn age_of_data_from_a_slow_login_counts_from_its_start() {
         .clock
         .advance(LIVENESS.saturating_sub(Duration::from_secs(10)));
     let exchanged = gateway.exchange(&session, "read").await.unwrap();
-    assert_eq!(exchanged.source, Source::Miss);
+    assert_eq!(exchanged.source, DataSource::Miss);
 }
 
 #[tokio::test]

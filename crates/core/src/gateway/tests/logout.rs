@@ -61,7 +61,7 @@ async fn logout_of_an_expired_session_succeeds_without_a_call() {
         gateway.log_out(&session).await.unwrap();
         assert_eq!(gateway.iam.calls(Operation::Logout), calls);
         let revoked = usize::from(calls > 0);
-        assert_eq!(gateway.inner.tables().revocations.count(), revoked);
+        assert_eq!(gateway.inner.replica.revocations.count(), revoked);
     }
 }
 
@@ -127,13 +127,13 @@ async fn revocations_are_kept_until_the_sessions_would_have_expired() {
             Err(InvalidSession::Ended.into())
         );
     }
-    assert_eq!(gateway.inner.tables().revocations.count(), 2_000);
+    assert_eq!(gateway.inner.replica.revocations.count(), 2_000);
     gateway.clock.advance(Duration::from_secs(86_400 + 61));
     for _ in 0..2_100 {
         let session = gateway.log_in("alice").await;
         gateway.log_out(&session).await.unwrap();
     }
-    assert!(gateway.inner.tables().revocations.count() <= 2_100);
+    assert!(gateway.inner.replica.revocations.count() <= 2_100);
 }
 
 /// The number of parallel logouts of one client in an overload test.

@@ -198,7 +198,7 @@ async fn logout_tokens_of_unknown_sessions_do_not_stop_logins() {
     }
     // A quarter of the table.
     assert_eq!(accepted, 4);
-    assert_eq!(gateway.inner.tables().revocations.count(), 4);
+    assert_eq!(gateway.inner.replica.revocations.count(), 4);
     gateway.log_in("alice").await;
 }
 
@@ -235,7 +235,7 @@ async fn invalid_logout_token_ends_nothing() {
         assert!(invalid, "{received:?}");
     }
     assert!(!has_ended(&gateway, &session).await);
-    assert_eq!(gateway.inner.tables().revocations.count(), 0);
+    assert_eq!(gateway.inner.replica.revocations.count(), 0);
 }
 
 #[tokio::test]

@@ -8,9 +8,9 @@ use iam_adapters::{IamError, Introspection};
 
 use super::test_gateway::{LIVENESS, MILLISECOND, START, TestGateway, active, policy};
 use crate::error::{InvalidSession, NotReady};
+use crate::replica_state::Replicas;
+use crate::revocations::Revocation;
 use crate::revocations::{Delivered, RevocationPublisher};
-use crate::revocations::{RemoteOutcome, Revocation};
-use crate::shared_tables::Replicas;
 use test_support::scripted_iam::{Reply, ScriptedIam};
 
 /// Stores the revocations it receives, as Redis does.
@@ -48,7 +48,7 @@ pub(super) fn serving(
     replicas: Arc<dyn RevocationPublisher>,
 ) -> TestGateway {
     let gateway = joined(gateway, replicas);
-    let revocations = &gateway.inner.tables().revocations;
+    let revocations = &gateway.inner.replica.revocations;
     revocations.serve_without_catching_up();
     gateway
 }
@@ -71,7 +71,7 @@ impl RecordingReplicas {
 /// The store responds that its time is this long after the start of the test.
 pub(super) fn measure(gateway: &TestGateway, store: Duration) {
     let now = gateway.inner.now();
-    let timeline = &gateway.inner.tables().timeline;
+    let timeline = &gateway.inner.replica.timeline;
     timeline.measured(now, Duration::from_secs(START) + store, now);
 }
 
@@ -85,7 +85,7 @@ async fn logout_ends_the_session_at_the_other_replica_without_a_call_to_the_iam(
     let [sent] = replicas.sent()[..] else {
         panic!("not exactly one revocation");
     };
-    assert_eq!(there.apply_remote(&sent), RemoteOutcome::New);
+    assert!(there.apply_remote(&sent));
     let introspections = there.introspections();
     let refused = there.granted(&session).await;
     assert_eq!(refused, Err(InvalidSession::Revoked.into()));
@@ -244,7 +244,7 @@ async fn after_a_gap_no_earlier_introspection_is_joined() {
 #[tokio::test]
 async fn replica_that_is_catching_up_logs_in_and_out_and_issues_no_token() {
     for catch_up in [TestGateway::initial_sync_done, |gateway: &TestGateway| {
-        let revocations = &gateway.inner.tables().revocations;
+        let revocations = &gateway.inner.replica.revocations;
         revocations.serve_without_catching_up();
     }] {
         let alone = TestGateway::new();

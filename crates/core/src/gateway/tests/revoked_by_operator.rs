@@ -38,7 +38,7 @@ fn of_iam(iam: Option<&str>, begun_until: u64) -> RevokedSessions {
 }
 
 async fn revoke(gateway: &TestGateway, sessions: &RevokedSessions) -> Propagation {
-    let revoked = gateway.inner.session_revoker().revoke(sessions);
+    let revoked = gateway.inner.session_revoker.revoke(sessions);
     revoked.unwrap().await
 }
 
@@ -92,12 +92,12 @@ async fn all_sessions_of_the_iam_are_revoked_up_to_the_given_time() {
 #[tokio::test]
 async fn unknown_iam_is_refused_and_no_session_is_revoked() {
     let gateway = TestGateway::new();
-    let session_revoker = gateway.inner.session_revoker();
+    let session_revoker = &gateway.inner.session_revoker;
     for name in ["", "other", "Scripted"] {
         let refused = session_revoker.revoke(&of_iam(Some(name), START)).err();
         assert_eq!(refused, Some(NotRevocable::UnknownIam), "{name}");
     }
-    assert_eq!(gateway.inner.tables().revocations.count(), 0);
+    assert_eq!(gateway.inner.replica.revocations.count(), 0);
 }
 
 #[tokio::test]
@@ -183,7 +183,7 @@ async fn sessions_are_revoked_before_the_delivery_is_awaited() {
     drop(
         gateway
             .inner
-            .session_revoker()
+            .session_revoker
             .revoke(&one(&session))
             .unwrap(),
     );
@@ -216,7 +216,7 @@ async fn revocation_that_cannot_be_sent_is_pending_and_has_an_effect_here() {
         let propagation = revoke(&gateway, &of_iam(None, START)).await;
         assert_eq!(propagation, Propagation::Pending);
     }
-    assert_eq!(gateway.inner.session_revoker().pending(), 1);
+    assert_eq!(gateway.inner.session_revoker.pending(), 1);
     assert_eq!(gateway.granted(&session).await, Err(REVOKED));
 }
 
@@ -263,7 +263,7 @@ async fn each_session_begun_before_the_call_returned_is_ended_and_no_later_one_w
             let (there, _) = measured_replica(&original, there);
             let all = [&here, &there];
             let mut revoked = vec![here.log_in("alice").await, there.log_in("alice").await];
-            let call = here.inner.session_revoker().revoke(&sessions).unwrap();
+            let call = here.inner.session_revoker.revoke(&sessions).unwrap();
             // Also one that begins during the call.
             for gateway in all {
                 gateway.clock.advance(LATER / 4);
@@ -339,6 +339,6 @@ async fn revocation_that_took_long_to_send_is_sent_again_with_the_time_of_its_re
     let [first, second] = recording.sent()[..] else {
         panic!("not exactly two revocations");
     };
-    let returned = gateway.inner.tables().timeline.now();
+    let returned = gateway.inner.replica.timeline.now();
     assert!(first.begun_until < returned && returned <= second.begun_until);
 }

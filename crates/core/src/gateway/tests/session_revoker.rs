@@ -17,7 +17,7 @@ use test_support::scripted_iam::ScriptedIam;
 async fn empty_upstream_id_ends_no_session() {
     let gateway = TestGateway::new();
     gateway.end_upstream_session("");
-    assert_eq!(gateway.inner.tables().revocations.count(), 0);
+    assert_eq!(gateway.inner.replica.revocations.count(), 0);
 }
 
 /// The sessions of a key end at the latest a session's lifetime after its successor began.
@@ -36,7 +36,7 @@ async fn end_is_recorded_for_those_keys_only_that_may_have_sealed_a_live_session
     let policy = policy();
     let iams = vec![iam_parts(iam.clone(), policy.iam)];
     let gateway = TestGateway::with_keys(iam, iams, clock, Arc::new(keys), policy.gateway);
-    let revocations = &gateway.inner.tables().revocations;
+    let revocations = &gateway.inner.replica.revocations;
     gateway.end_upstream_session("upstream");
     // The key of this second, and the one before it.
     assert_eq!(revocations.count(), 2);

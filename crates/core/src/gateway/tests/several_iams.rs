@@ -13,8 +13,8 @@ use super::test_gateway::{LIVENESS, START, Session, TestGateway, claims, policy}
 use crate::error::{GatewayError, InvalidSession, Limit};
 use crate::iams::{IamParts, IamPolicy};
 use crate::request::RequestContext;
+use crate::results::DataSource;
 use crate::results::EndedByIam;
-use crate::results::Source;
 use crate::revoked_sessions::{NotRevocable, RevokedSessions};
 use crate::session_revoker::Propagation;
 use test_support::scripted_iam::{CLIENT, ScriptedIam};
@@ -126,7 +126,7 @@ impl TwoIams {
     }
 
     async fn revoke(&self, sessions: &RevokedSessions) -> Propagation {
-        let revoked = self.gateway.inner.session_revoker().revoke(sessions);
+        let revoked = self.gateway.inner.session_revoker.revoke(sessions);
         revoked.unwrap().await
     }
 }
@@ -261,9 +261,9 @@ async fn one_iam_that_is_down_affects_no_user_of_another_one() {
     gateway.log_in("bob@example.test").await;
     assert_eq!(gateway.gateway.granted(&here).await.unwrap(), "read write");
     gateway.gateway.log_out(&here).await.unwrap();
-    let unfinished = gateway.gateway.inner.iams().iter();
+    let unfinished = gateway.gateway.inner.iams.iter();
     let unfinished: Vec<_> = unfinished
-        .map(|iam| (iam.name(), iam.upstream_logouts().unfinished_count()))
+        .map(|iam| (iam.name(), iam.upstream_logouts.unfinished_count()))
         .collect();
     assert_eq!(unfinished, [("default", 0), ("other", 1)]);
 }
@@ -292,7 +292,7 @@ async fn each_iam_has_its_own_freshness_and_session_lifetime() {
         gateway.log_in("alice@other.test").await,
     );
     gateway.gateway.clock.advance(LIVENESS / 3);
-    for (session, source) in [(&here, Source::Hit), (&there, Source::Miss)] {
+    for (session, source) in [(&here, DataSource::Hit), (&there, DataSource::Miss)] {
         let exchanged = gateway.gateway.exchange(session, "read").await.unwrap();
         assert_eq!(exchanged.source, source);
     }
@@ -485,12 +485,12 @@ async fn operator_revokes_the_subject_after_the_prefix_at_its_iam() {
 #[tokio::test]
 async fn subject_with_the_prefix_of_no_iam_is_not_revocable() {
     let gateway = TwoIams::with([prefixed("a-", &["a.test"]), prefixed("b-", &["b.test"])]);
-    let ends = gateway.gateway.inner.session_revoker();
+    let ends = &gateway.gateway.inner.session_revoker;
     for sub in ["alice", "a", "a-", "B-alice"] {
         let refused = ends.revoke(&of_subject(sub)).err();
         assert_eq!(refused, Some(NotRevocable::UnknownPrefix), "{sub}");
     }
-    assert_eq!(gateway.gateway.inner.tables().revocations.count(), 0);
+    assert_eq!(gateway.gateway.inner.replica.revocations.count(), 0);
 }
 
 #[tokio::test]
@@ -521,7 +521,7 @@ async fn operator_revokes_all_sessions_of_the_iam_with_the_configured_name_or_of
         iam: Some("scripted".to_owned()),
         begun_until: Some(START),
     };
-    let refused = gateway.gateway.inner.session_revoker().revoke(&kind).err();
+    let refused = gateway.gateway.inner.session_revoker.revoke(&kind).err();
     assert_eq!(
         refused,
         Some(NotRevocable::UnknownIam),
@@ -568,7 +568,7 @@ async fn revocations_that_may_be_missed_make_cached_data_of_every_iam_useless() 
     gateway.gateway.clock.advance(Duration::from_secs(1));
     for session in &sessions {
         let exchanged = gateway.gateway.exchange(session, "read").await.unwrap();
-        assert_eq!(exchanged.source, Source::Miss);
+        assert_eq!(exchanged.source, DataSource::Miss);
     }
     assert_eq!(gateway.calls(Operation::Introspection), [1, 1]);
 }
@@ -590,7 +590,7 @@ fn one_time_password_is_for_the_iam_of_the_domain_and_unknown_domains_are_like_o
     ] {
         let iams = TwoIams::with_otp(policies, takes_otp);
         let emails = ["a@default.test", "a@other.test", "a@unknown.test"];
-        let taken = emails.map(|email| iams.gateway.inner.iams().take_otp(email));
+        let taken = emails.map(|email| iams.gateway.inner.iams.take_otp(email));
         assert_eq!(taken, expected, "{takes_otp:?}");
     }
 }

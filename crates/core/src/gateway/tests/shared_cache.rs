@@ -25,9 +25,9 @@ use crate::introspection_cache::shared::{
     CLOCK_DIFFERENCE, ENTRY_BYTES_MAX, LookUpFuture, SharedCache, Stored,
 };
 use crate::keys::{Algorithm, KeyFile, KeyPurpose, KeySet, SealingKey, generate};
-use crate::results::{LookUp, Source};
+use crate::replica_state::Replicas;
+use crate::results::{DataSource, LookUp};
 use crate::revocations::RevocationId;
-use crate::shared_tables::Replicas;
 use test_support::scripted_iam::{Reply, ScriptedIam};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -105,7 +105,7 @@ impl MemoryCache {
 }
 
 impl SharedCache for MemoryCache {
-    fn get(&self, id: RevocationId) -> LookUpFuture {
+    fn get(&self, id: RevocationId) -> LookUpFuture<'_> {
         self.look_ups.lock().unwrap().push(id);
         let now = self.clock.now().monotonic;
         let entry = self.entries.lock().unwrap().get(&id).cloned();
@@ -144,7 +144,7 @@ pub(super) fn replicas(policy: Policies) -> (TestGateway, TestGateway, Arc<Memor
     (here, there, cache)
 }
 
-async fn source(gateway: &TestGateway, session: &Session) -> Source {
+async fn source(gateway: &TestGateway, session: &Session) -> DataSource {
     gateway.exchange(session, "read").await.unwrap().source
 }
 
@@ -155,10 +155,10 @@ async fn first_exchange_at_another_replica_after_a_login_does_not_call_the_iam()
     let exchanged = there.exchange(&session, "read write admin").await.unwrap();
     assert_eq!(
         (exchanged.source, &*exchanged.scope),
-        (Source::Shared, "read write")
+        (DataSource::Shared, "read write")
     );
-    assert_eq!(source(&there, &session).await, Source::Hit);
-    assert_eq!(source(&here, &session).await, Source::Hit);
+    assert_eq!(source(&there, &session).await, DataSource::Hit);
+    assert_eq!(source(&here, &session).await, DataSource::Hit);
     assert_eq!(here.introspections(), 0);
     // Local data needs no look-up.
     assert_eq!(cache.results(), [LookUp::Hit]);
@@ -202,10 +202,10 @@ async fn shared_data_is_not_used_beyond_the_freshness_at_any_replica() {
         let session = here.log_in("alice").await;
         let at = Duration::from_secs(at);
         cache.advance(&[&here, &there], at);
-        assert_eq!(source(&there, &session).await, Source::Shared);
+        assert_eq!(source(&there, &session).await, DataSource::Shared);
         let fresh = without_refresh(LIVENESS).saturating_sub(CLOCK_DIFFERENCE + MILLISECOND);
         cache.advance(&[&here, &there], fresh.saturating_sub(at));
-        assert_eq!(source(&there, &session).await, Source::Hit);
+        assert_eq!(source(&there, &session).await, DataSource::Hit);
         let limit = LIVENESS.saturating_sub(CLOCK_DIFFERENCE + fresh);
         cache.advance(&[&here, &there], limit);
         here.iam.end("secret-1");
@@ -221,7 +221,7 @@ async fn shared_data_honours_the_age_of_permissions() {
     let (here, there, cache) = replicas(policy);
     let session = here.log_in("alice").await;
     cache.advance(&[&here, &there], (SECOND * 8).saturating_sub(MILLISECOND));
-    assert_eq!(source(&there, &session).await, Source::Shared);
+    assert_eq!(source(&there, &session).await, DataSource::Shared);
     let (here, there, cache) = replicas(here.policy());
     let session = here.log_in("alice").await;
     cache.advance(&[&here, &there], SECOND * 9);
@@ -244,7 +244,7 @@ async fn replayed_entry_is_not_used_beyond_the_freshness() {
     cache.renew(id, entry.clone());
     assert_eq!(
         source(&there, &session).await,
-        Source::Shared,
+        DataSource::Shared,
         "the control"
     );
     let (here, there, cache) = replicas(policy());
@@ -297,8 +297,8 @@ async fn after_a_gap_shared_data_from_before_is_not_used_and_later_data_is() {
     there.initial_sync_done();
     cache.advance(&[&here, &there], SECOND * 2);
     let late = here.log_in("alice").await;
-    assert_eq!(source(&there, &early).await, Source::Miss);
-    assert_eq!(source(&there, &late).await, Source::Shared);
+    assert_eq!(source(&there, &early).await, DataSource::Miss);
+    assert_eq!(source(&there, &late).await, DataSource::Shared);
     assert_eq!(cache.results(), [LookUp::Stale, LookUp::Hit]);
 }
 
@@ -347,7 +347,7 @@ async fn concurrent_exchanges_of_a_session_share_one_look_up() {
     }
     assert_eq!(
         sources,
-        HashMap::from([(Source::Shared, 1), (Source::Coalesced, 49)])
+        HashMap::from([(DataSource::Shared, 1), (DataSource::Coalesced, 49)])
     );
     assert_eq!((cache.look_ups(), here.introspections()), (1, 0));
 }
@@ -427,7 +427,11 @@ async fn permissions_and_claims_beyond_the_longest_entry_are_not_shared() {
         here.iam.permit("alice", &names(count));
         let there = cache.join(&replica_of(&here, Arc::clone(&here.keys), policy()));
         let session = here.log_in("alice").await;
-        let expected = if shared { Source::Shared } else { Source::Miss };
+        let expected = if shared {
+            DataSource::Shared
+        } else {
+            DataSource::Miss
+        };
         let source = source(&there, &session).await;
         assert_eq!(source, expected, "{count}, {} bytes", claims.len());
     }
@@ -442,7 +446,7 @@ async fn shared_data_is_used_while_the_iam_does_not_respond() {
     here.iam
         .set_outage(Some(IamError::Unreachable("refused".into())));
     cache.advance(&[&here, &there], just_before(LIVENESS));
-    assert_eq!(source(&there, &session).await, Source::Stale);
+    assert_eq!(source(&there, &session).await, DataSource::Stale);
 }
 
 fn keys(signing: &[&KeyFile]) -> Arc<Keys> {
@@ -525,9 +529,9 @@ async fn token_has_the_claims_that_the_iam_states_at_every_replica() {
     let there = cache.join(&replica_of(&here, Arc::clone(&here.keys), here.policy()));
     let session = here.log_in("alice").await;
     for (gateway, source) in [
-        (&there, Source::Shared),
-        (&there, Source::Hit),
-        (&here, Source::Hit),
+        (&there, DataSource::Shared),
+        (&there, DataSource::Hit),
+        (&here, DataSource::Hit),
     ] {
         let exchanged = gateway.exchange(&session, "read").await.unwrap();
         assert_eq!(exchanged.source, source);
@@ -535,7 +539,7 @@ async fn token_has_the_claims_that_the_iam_states_at_every_replica() {
     }
     cache.advance(&[&here, &there], LIVENESS);
     let exchanged = here.exchange(&session, "read").await.unwrap();
-    assert_eq!(exchanged.source, Source::Miss);
+    assert_eq!(exchanged.source, DataSource::Miss);
     assert_eq!(claims(&exchanged)["department"], "sales");
 }
 
@@ -549,9 +553,9 @@ async fn replica_with_other_claims_does_not_use_the_shared_data() {
         policies
     };
     for (other, source) in [
-        (table(false), Source::Shared),
-        (table(true), Source::Miss),
-        (policy(), Source::Miss),
+        (table(false), DataSource::Shared),
+        (table(true), DataSource::Miss),
+        (policy(), DataSource::Miss),
     ] {
         let cache = MemoryCache::new();
         let here = cache.join(&TestGateway::with(ScriptedIam::default(), table(false)));

@@ -6,7 +6,7 @@ use iam_adapters::{IamError, Introspection};
 use super::login::faults;
 use super::test_gateway::{LIVENESS, MILLISECOND, PERMISSIONS, TestGateway, just_before, policy};
 use crate::error::{GatewayError, InvalidSession};
-use crate::results::Source;
+use crate::results::DataSource;
 use test_support::scripted_iam::{Reply, ScriptedIam};
 
 const EXTRA: Duration = Duration::from_secs(300);
@@ -43,7 +43,7 @@ async fn stale_data_is_used_only_if_the_iam_does_not_respond() {
             IamError::Unreadable(_) | IamError::Misconfigured { .. } => {
                 assert_eq!(exchanged.err(), Some(GatewayError::from(fault)));
             }
-            _ => assert_eq!(exchanged.unwrap().source, Source::Stale, "{fault}"),
+            _ => assert_eq!(exchanged.unwrap().source, DataSource::Stale, "{fault}"),
         }
         assert_eq!(gateway.introspections(), 1);
     }
@@ -57,7 +57,7 @@ async fn stale_data_is_used_up_to_its_limit_also_while_a_fault_is_held() {
     gateway.clock.advance(just_before(LIVENESS + EXTRA));
     for _ in 1..4 {
         let exchanged = gateway.exchange(&session, "read").await.unwrap();
-        assert_eq!(exchanged.source, Source::Stale);
+        assert_eq!(exchanged.source, DataSource::Stale);
         assert_eq!(gateway.introspections(), 1);
     }
     gateway.clock.advance(MILLISECOND);
@@ -67,7 +67,7 @@ async fn stale_data_is_used_up_to_its_limit_also_while_a_fault_is_held() {
     gateway.iam.set_outage(None);
     gateway.clock.advance(Duration::from_secs(1));
     let exchanged = gateway.exchange(&session, "read").await.unwrap();
-    assert_eq!(exchanged.source, Source::Miss);
+    assert_eq!(exchanged.source, DataSource::Miss);
 }
 
 #[tokio::test]
@@ -81,7 +81,7 @@ async fn stale_permissions_have_their_own_limit() {
     cache.insert(&fingerprint, now, None);
     gateway.iam.set_outage(Some(timed_out()));
     let exchanged = gateway.exchange(&session, "read").await.unwrap();
-    assert_eq!(exchanged.source, Source::Stale);
+    assert_eq!(exchanged.source, DataSource::Stale);
     gateway.clock.advance(MILLISECOND);
     let failed = gateway.granted(&session).await;
     assert_eq!(failed, Err(timed_out().into()));
@@ -102,7 +102,7 @@ async fn session_that_the_iam_reported_as_active_needs_no_further_report_if_only
         let fault = IamError::PermissionSource(Box::new(fault));
         gateway.iam.set_outage(Some(fault.clone()));
         let exchanged = gateway.exchange(&session, "read").await.unwrap();
-        assert_eq!(exchanged.source, Source::Stale);
+        assert_eq!(exchanged.source, DataSource::Stale);
         gateway.clock.advance(Duration::from_secs(10));
         let exchanged = gateway.exchange(&session, "read").await;
         assert_eq!(exchanged.is_ok(), introspected, "{fault}");
@@ -119,7 +119,7 @@ async fn fresh_and_stale_data_are_used_together() {
     gateway.log_in("alice").await;
     gateway.iam.set_outage(Some(timed_out()));
     let exchanged = gateway.exchange(&session, "read write").await.unwrap();
-    assert_eq!(exchanged.source, Source::Stale);
+    assert_eq!(exchanged.source, DataSource::Stale);
     assert_eq!(exchanged.scope, "write");
 
     // Stale permissions, and fresh liveness.
@@ -131,7 +131,7 @@ async fn fresh_and_stale_data_are_used_together() {
     cache.insert(&fingerprint, gateway.inner.now(), None);
     gateway.iam.set_outage(Some(timed_out()));
     let exchanged = gateway.exchange(&session, "read write").await.unwrap();
-    assert_eq!(exchanged.source, Source::Stale);
+    assert_eq!(exchanged.source, DataSource::Stale);
     assert_eq!(exchanged.scope, "read write");
 
     // No data at all.

@@ -17,7 +17,7 @@ use crate::introspection_cache::shared::{
     CacheSealingKey, ENTRY_BYTES_MAX, EntryContent, SALT_LEN,
 };
 use crate::keys::{DerivationKey, Key as _};
-use crate::results::{LookUp, Source};
+use crate::results::{DataSource, LookUp};
 use crate::revocations::RevocationKey;
 use crate::sealed_session::{FORMAT, SealedSession};
 use crate::session;
@@ -47,7 +47,7 @@ impl Attacker<'_> {
             iat: now.unix_seconds() * 1_000,
             exp: now.unix_seconds() + 3_600,
         };
-        let keys = self.victim.inner.keys.sealing.key_set();
+        let keys = self.victim.inner.replica.keys.sealing.key_set();
         let token = session::seal(&keys, &session, now, &SystemRandom::new()).unwrap();
         Session {
             id,
@@ -65,7 +65,7 @@ impl Attacker<'_> {
     /// Stores an entry for a new forged session, and tries to get a token for it.
     async fn try_with(&self, what: &str, entry: impl FnOnce(&Session) -> Vec<u8>) {
         let session = self.forge_session();
-        let keys = self.victim.inner.keys.sealing.key_set();
+        let keys = self.victim.inner.replica.keys.sealing.key_set();
         let [key] = keys.iter().collect::<Vec<_>>()[..] else {
             panic!("one sealing key");
         };
@@ -111,7 +111,7 @@ async fn attacker_with_a_sealing_key_and_the_store_gets_no_token() {
     let (true_name, true_entry) = cache.only();
     assert_eq!(
         there.exchange(&alice, "read").await.unwrap().source,
-        Source::Shared,
+        DataSource::Shared,
         "the control"
     );
     cache.results();
@@ -120,7 +120,7 @@ async fn attacker_with_a_sealing_key_and_the_store_gets_no_token() {
         .try_with("an entry of another session", |_| true_entry.clone())
         .await;
     let sealing_secret: Vec<u8> = (0..32).collect();
-    let signing = there.inner.keys.signing.key_set();
+    let signing = there.inner.replica.keys.signing.key_set();
     let signing_kid = signing.iter().next().unwrap().kid().to_owned();
     drop(signing);
     let now = there.inner.now().unix;
@@ -193,7 +193,7 @@ async fn changed_entry_of_a_live_session_is_not_used() {
     for changed in attempts.chain(cuts).chain(longer) {
         cache.renew(name, changed);
         let source = there.exchange(&session, "read").await.unwrap().source;
-        assert_eq!(source, Source::Miss);
+        assert_eq!(source, DataSource::Miss);
         let [LookUp::Invalid | LookUp::Miss] = cache.results()[..] else {
             panic!("the entry was used");
         };
@@ -205,7 +205,7 @@ async fn changed_entry_of_a_live_session_is_not_used() {
     let there = reader();
     cache.renew(name, entry);
     let source = there.exchange(&session, "read").await.unwrap().source;
-    assert_eq!(source, Source::Shared, "the control");
+    assert_eq!(source, DataSource::Shared, "the control");
 }
 
 /// Two sessions of one user: one has ended at the IAM, the other is active.

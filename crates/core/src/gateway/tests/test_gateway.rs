@@ -22,10 +22,10 @@ use crate::iams::{Iam, IamParts, IamPolicy};
 use crate::introspection_cache::Freshness;
 use crate::keys::{KeySet, SealingKey};
 use crate::login_limiter::{Bound, Limits, SlowRate};
+use crate::replica_state::{ReplicaState, Replicas};
 use crate::request::RequestContext;
-use crate::revocations::{RemoteOutcome, Revocation};
-use crate::shared_tables::{Replicas, SharedTables};
-use crate::{Exchanged, Gateway, GatewayParts, Keys, Policy, TokenPolicy, TokenType};
+use crate::revocations::Revocation;
+use crate::{Exchanged, Gateway, Keys, Policy, TokenPolicy, TokenType};
 use test_support::scripted_iam::{Call, HeldCalls, Reply, ScriptedIam};
 
 /// The initial time of the clock, in seconds since 1970.
@@ -141,27 +141,17 @@ pub(crate) fn iam_parts(adapter: Arc<dyn IamAdapter>, policy: IamPolicy) -> IamP
     }
 }
 
-/// The parts of a gateway, with the random numbers of the system.
-pub(crate) fn gateway_parts(
-    iams: Vec<IamParts>,
+/// The state of a replica, with the random numbers of the system.
+pub(crate) fn replica_state(
     clock: &Arc<ManualClock>,
     keys: Arc<Keys>,
-    policy: Policy,
+    limits: Limits,
     events: &Arc<Recorded>,
     sharing: Replicas,
-) -> GatewayParts {
+) -> ReplicaState {
     let time: Arc<dyn Clock> = clock.clone();
-    let subscribers = events.subscribed();
-    let key = Arc::clone(&keys.identifiers);
-    GatewayParts {
-        iams,
-        keys,
-        tables: SharedTables::new(policy.login_limits, key, &time, &subscribers, sharing),
-        clock: time,
-        random: Arc::new(SystemRandom::new()),
-        policy,
-        subscribers,
-    }
+    let random = Arc::new(SystemRandom::new());
+    ReplicaState::new(time, random, keys, events.subscribed(), limits, sharing)
 }
 
 impl TestGateway {
@@ -244,22 +234,13 @@ impl TestGateway {
         policy: Policy,
     ) -> Self {
         let events = Arc::<Recorded>::default();
-        let parts = gateway_parts(iams, &clock, keys, policy, &events, Replicas::default());
-        Self::from_gateway_parts(iam, clock, events, parts)
-    }
-
-    /// The arguments are those of the parts.
-    pub(crate) fn from_gateway_parts(
-        iam: Arc<ScriptedIam>,
-        clock: Arc<ManualClock>,
-        events: Arc<Recorded>,
-        parts: GatewayParts,
-    ) -> Self {
+        let replicas = Replicas::default();
+        let replica = replica_state(&clock, keys, policy.login_limits, &events, replicas);
         Self {
+            keys: Arc::clone(&replica.keys),
+            inner: Arc::new(Gateway::new(iams, policy, replica)),
             iam,
             clock,
-            keys: Arc::clone(&parts.keys),
-            inner: Arc::new(Gateway::new(parts)),
             events,
         }
     }
@@ -269,31 +250,35 @@ impl TestGateway {
         self.started_again(sharing, |_| ())
     }
 
-    /// This gateway, started again with other parts.
+    /// This gateway, started again with another state.
     pub(crate) fn started_again(
         &self,
         sharing: Replicas,
-        change: impl FnOnce(&mut GatewayParts),
+        change: impl FnOnce(&mut ReplicaState),
     ) -> Self {
-        let (iam, clock, policy) = (self.iam.clone(), self.clock.clone(), self.policy());
-        let iams = vec![iam_parts(self.iam().adapter().clone(), policy.iam)];
+        let Policies { gateway, iam } = self.policy();
+        let iams = vec![iam_parts(self.iam().adapter.clone(), iam)];
         let events = Arc::<Recorded>::default();
-        let keys = Arc::clone(&self.keys);
-        let mut parts = gateway_parts(iams, &clock, keys, policy.gateway, &events, sharing);
-        change(&mut parts);
-        Self::from_gateway_parts(iam, clock, events, parts)
+        let (keys, limits) = (Arc::clone(&self.keys), gateway.login_limits);
+        let mut replica = replica_state(&self.clock, keys, limits, &events, sharing);
+        change(&mut replica);
+        Self {
+            inner: Arc::new(Gateway::new(iams, gateway, replica)),
+            events,
+            ..self.clone()
+        }
     }
 
     /// Learns a revocation of another replica.
-    pub(crate) fn apply_remote(&self, revocation: &Revocation) -> RemoteOutcome {
-        let revocations = &self.inner.tables().revocations;
+    pub(crate) fn apply_remote(&self, revocation: &Revocation) -> bool {
+        let revocations = &self.inner.replica.revocations;
         revocations.apply_remote(revocation, self.inner.now())
     }
 
     /// Has all revocations of the other replicas again.
     pub(crate) fn initial_sync_done(&self) {
         self.inner
-            .tables()
+            .replica
             .revocations
             .initial_sync_done(self.inner.now());
     }
@@ -315,25 +300,25 @@ impl TestGateway {
 
     pub(crate) fn policy(&self) -> Policies {
         Policies {
-            gateway: self.inner.policy().clone(),
-            iam: self.iam().policy().clone(),
+            gateway: self.inner.policy.clone(),
+            iam: self.iam().policy.clone(),
         }
     }
 
     /// The IAM in the gateway.
     pub(crate) fn iam(&self) -> &Iam {
-        self.inner.iams().iter().next().unwrap()
+        self.inner.iams.iter().next().unwrap()
     }
 
     /// The IAM reports the end of a session.
     pub(crate) fn end_upstream_session(&self, id: &str) {
-        let ends = self.inner.session_revoker();
+        let ends = &self.inner.session_revoker;
         ends.end_upstream_session(self.iam(), id);
     }
 
     /// The IAM reports the end of all sessions of a subject that began in this second or before.
     pub(crate) fn end_sessions_of(&self, subject: &str, begun_until: u64) {
-        let ends = self.inner.session_revoker();
+        let ends = &self.inner.session_revoker;
         ends.end_sessions_of(self.iam(), subject, begun_until * 1_000 + 999);
     }
 

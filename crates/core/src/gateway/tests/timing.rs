@@ -32,7 +32,7 @@ async fn add_a_revocation_of_every_kind(gateway: &TestGateway) {
     };
     gateway
         .inner
-        .session_revoker()
+        .session_revoker
         .revoke(&all_before)
         .unwrap()
         .await;

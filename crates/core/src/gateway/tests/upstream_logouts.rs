@@ -31,7 +31,7 @@ impl TestGateway {
     }
 
     async fn finish_due(&self) {
-        self.iam().upstream_logouts().finish_due().await;
+        self.iam().upstream_logouts.finish_due().await;
     }
 
     /// In each second, for this number of seconds.
@@ -43,11 +43,11 @@ impl TestGateway {
     }
 
     fn unfinished(&self) -> usize {
-        self.iam().upstream_logouts().unfinished_count()
+        self.iam().upstream_logouts.unfinished_count()
     }
 
     fn outcomes(&self) -> [u64; 4] {
-        self.iam().upstream_logouts().outcomes()
+        self.iam().upstream_logouts.outcomes()
     }
 
     fn logouts(&self) -> usize {
@@ -266,10 +266,10 @@ async fn gateway_that_stops_calls_the_iam_once_more_without_a_pause() {
         gateway.fail_to_log_out(outage()).await;
     }
     gateway.iam.set_outage(Some(outage()));
-    gateway.iam().upstream_logouts().finish_now().await;
+    gateway.iam().upstream_logouts.finish_now().await;
     assert_eq!((gateway.unfinished(), gateway.logouts()), (3, 4));
     gateway.iam.set_outage(None);
-    gateway.iam().upstream_logouts().finish_now().await;
+    gateway.iam().upstream_logouts.finish_now().await;
     assert_eq!((gateway.unfinished(), gateway.logouts()), (0, 7));
 }
 
@@ -281,7 +281,7 @@ async fn overdue_logouts_are_reported_until_they_are_finished() {
     gateway.clock.advance(PAUSE_MAX);
     gateway.finish_due().await;
     let overdue = |gateway: &TestGateway| {
-        let logouts = gateway.iam().upstream_logouts();
+        let logouts = &gateway.iam().upstream_logouts;
         logouts.overdue(gateway.inner.now())
     };
     let expected = OverdueLogouts {
@@ -335,6 +335,6 @@ async fn open_circuit_is_no_failure_of_the_iam_and_the_first_call_after_it_finis
 async fn unfinished_logouts_show_no_secret() {
     let gateway = TestGateway::new();
     gateway.fail_to_log_out(outage()).await;
-    let shown = format!("{:?}", gateway.iam().upstream_logouts());
+    let shown = format!("{:?}", gateway.iam().upstream_logouts);
     assert_eq!(shown, "UpstreamLogouts { unfinished: 1, .. }");
 }

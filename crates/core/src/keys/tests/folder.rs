@@ -52,10 +52,7 @@ fn existing_key_file_is_never_replaced() {
     let key = generate(EDDSA, time(0)).unwrap();
     let path = dir.path().join(format!("{}.jwk", key.kid()));
     fs::write(&path, "precious").unwrap();
-    assert!(matches!(
-        write_new(dir.path(), &key),
-        Err(KeyError::Io { .. })
-    ));
+    assert!(matches!(write_new(dir.path(), &key), Err(KeyError::Io(..))));
     assert_eq!(fs::read(&path).unwrap(), b"precious");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }

@@ -84,7 +84,7 @@ proptest! {
                     prop_assert_eq!(counts.room(1, quota, now).is_err(), full);
                     match counts.take(1, quota, now) {
                         Ok(taken) => {
-                            prop_assert!(!full && taken.is_tracked());
+                            prop_assert!(!full && taken);
                             pending += 1;
                         }
                         Err(wait) => {
@@ -108,7 +108,7 @@ proptest! {
         }
         // Released attempts leave no entry.
         if pending == 0 && outstanding(&failures, now) == 0 {
-            prop_assert_eq!(counts.take(2, quota, now), Ok(Tracking::Tracked));
+            prop_assert_eq!(counts.take(2, quota, now), Ok(true));
             counts.settle(2, quota, now, Settlement::Release);
             prop_assert!(tracked(&counts) <= 1);
         }
@@ -119,7 +119,7 @@ proptest! {
 fn successful_attempt_leaves_no_entry() {
     let (counts, quota) = (Counts::default(), quota(3));
     for key in 0..1_000 {
-        assert_eq!(counts.take(key, quota, 0), Ok(Tracking::Tracked));
+        assert_eq!(counts.take(key, quota, 0), Ok(true));
         counts.settle(key, quota, 0, Settlement::Release);
     }
     assert_eq!(tracked(&counts), 0);
@@ -129,7 +129,7 @@ fn successful_attempt_leaves_no_entry() {
 fn fail(counts: &Counts, keys: impl Iterator<Item = u64>, quota: Quota, now: u64) -> usize {
     let mut tracked = 0;
     for key in keys {
-        if counts.take(key, quota, now).unwrap().is_tracked() {
+        if counts.take(key, quota, now).unwrap() {
             tracked += 1;
             counts.settle(key, quota, now, Settlement::Count);
         }
@@ -146,19 +146,19 @@ fn full_table_keeps_its_entries_and_does_not_track_new_keys() {
     assert_eq!(fail(&counts, 1_000..600_000, quota, 0), room - 1);
     assert_eq!(tracked(&counts), room);
     assert!(counts.take(offender, quota, 0).is_err());
-    assert_eq!(counts.take(999_999, quota, 0), Ok(Tracking::Untracked));
+    assert_eq!(counts.take(999_999, quota, 0), Ok(false));
 }
 
 #[test]
 fn expired_entries_are_replaced_and_entries_in_flight_are_not() {
     let (counts, quota, room) = (Counts::default(), quota(2), SHARDS * CAPACITY);
-    assert_eq!(counts.take(7, quota, 0), Ok(Tracking::Tracked));
+    assert_eq!(counts.take(7, quota, 0), Ok(true));
     fail(&counts, 1_000..600_000, quota, 0);
     assert_eq!(tracked(&counts), room);
     assert_eq!(fail(&counts, 600_000..700_000, quota, SECOND), 100_000);
     assert!(tracked(&counts) < room);
     counts.settle(7, quota, SECOND, Settlement::Count);
-    assert_eq!(counts.take(7, quota, SECOND), Ok(Tracking::Tracked));
+    assert_eq!(counts.take(7, quota, SECOND), Ok(true));
     assert!(counts.take(7, quota, SECOND).is_err());
 }
 
@@ -166,7 +166,7 @@ fn expired_entries_are_replaced_and_entries_in_flight_are_not() {
 fn full_table_takes_the_documented_memory() {
     let (counts, quota) = (Counts::default(), quota(2));
     for key in 0..2_000_000 {
-        if counts.take(key, quota, 0) == Ok(Tracking::Tracked) {
+        if counts.take(key, quota, 0) == Ok(true) {
             let settlement = settlement(key % 3 == 0);
             counts.settle(key, quota, 0, settlement);
         }
