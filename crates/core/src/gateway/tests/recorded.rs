@@ -76,4 +76,8 @@ impl Subscriber for Recorded {
         };
         self.texts.lock().unwrap().push(text);
     }
+
+    fn needs_cached_exchanges(&self) -> bool {
+        true
+    }
 }
