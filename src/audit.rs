@@ -127,7 +127,6 @@ impl AuditLog {
 }
 
 /// Waits for the lines of an operation, with `audit.fail_closed`.
-#[derive(Debug)]
 pub(crate) struct AuditGate<'a>(Option<(&'a Enabled, u64)>);
 
 impl AuditGate<'_> {
@@ -166,12 +165,6 @@ impl Subscriber for AuditLog {
         {
             log.push(&line);
         }
-    }
-}
-
-impl fmt::Debug for Enabled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Enabled")
     }
 }
 

@@ -111,11 +111,6 @@ impl<'a> RequestBody<'a> for LogoutRequest<'a> {
     ];
 }
 
-#[derive(Serialize)]
-struct LogoutResponse {
-    status: &'static str,
-}
-
 fn credentials(body: &[u8]) -> Result<Credentials, ApiError> {
     let LoginRequest {
         email,
@@ -213,7 +208,7 @@ pub(super) async fn log_out(
         )
         .await
         .map_err(|error| app_state.failed(Route::Logout, error))?;
-    Ok(json(&LogoutResponse { status: "Ok" }))
+    Ok(json(&serde_json::json!({ "status": "Ok" })))
 }
 
 /// Why credentials are invalid, for the client.

@@ -8,6 +8,7 @@ use actix_web::dev;
 use actix_web::http::header;
 use actix_web::web::{Data, Payload};
 use actix_web::{FromRequest, HttpRequest, HttpResponse};
+use iam_adapters::name::Name as _;
 use iam_adapters::{ClientAddress, Credentials, Subject};
 use jiff::Timestamp;
 use secrecy::ExposeSecret as _;
@@ -23,7 +24,6 @@ use super::middleware::request_context;
 use auth_gateway_core::event::Event;
 use auth_gateway_core::revoked_sessions::{NotRevocable, RevokedSessions};
 use auth_gateway_core::session_id::SessionId;
-use auth_gateway_core::session_revoker::Propagation;
 
 /// The request has the bearer token `management.token`.
 #[derive(Debug)]
@@ -259,10 +259,6 @@ pub(super) async fn revoke_sessions(
     Ok(json(&RevocationResponse {
         revoked: sessions.selector(),
         begun_until,
-        replication: match delivered.await {
-            Propagation::Off => "off",
-            Propagation::Delivered => "delivered",
-            Propagation::Pending => "pending",
-        },
+        replication: delivered.await.name(),
     }))
 }

@@ -1,6 +1,8 @@
 //! The span of a request, by the semantic conventions of OpenTelemetry for HTTP servers. It has nothing
 //! that a client can choose: no address, no path of an unknown route, no account.
 
+use std::borrow::Cow;
+
 use actix_web::HttpRequest;
 use actix_web::http::{Method, StatusCode};
 use iam_adapters::name::Name as _;
@@ -17,11 +19,10 @@ pub(super) fn server_span(request: &HttpRequest) -> SpanBuilder {
     let name = match path {
         Some((path, _)) => {
             attributes.push(KeyValue::new("http.route", *path));
-            format!("{method} {path}").into()
+            Cow::Owned(format!("{method} {path}"))
         }
-        None => method.into(),
+        None => Cow::Borrowed(method),
     };
-    let name: std::borrow::Cow<'static, str> = name;
     SpanBuilder::from_name(name)
         .with_kind(SpanKind::Server)
         .with_attributes(attributes)

@@ -3,7 +3,6 @@
 //! A request that is not sampled has no span; a random number is all that it costs. So whether it is
 //! sampled is decided here, before the SDK of OpenTelemetry is called.
 
-mod collector;
 mod export;
 
 use std::fmt;
@@ -25,8 +24,7 @@ use opentelemetry_sdk::trace::{
     SpanProcessor,
 };
 
-pub(crate) use collector::Collector;
-pub(crate) use export::{SpanExporter, SpanQueue};
+pub(crate) use export::{Collector, SpanExporter, SpanQueue};
 
 const TRACEPARENT: &str = "traceparent";
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::{JoinAll, join_all};
 use iam_adapters::Moment;
 use iam_adapters::logout_token::{AGE_MAX, Ended, LogoutNotice, SKEW_MAX};
+use strum::IntoStaticStr;
 use tokio::time::sleep;
 
 use super::iams::{Iam, Iams};
@@ -32,7 +33,8 @@ struct Recorded {
 }
 
 /// Whether the other replicas have a revocation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Propagation {
     /// This gateway publishes nothing to other replicas.
     Off,

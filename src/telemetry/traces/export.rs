@@ -5,22 +5,28 @@
 //! thread of its own, where the HTTP client of this program cannot run.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use iam_adapters::Replaceable;
+use iam_adapters::client::{ClientError, ClientSettings, UpstreamClient};
+use iam_adapters::{Clock, Replaceable};
 use opentelemetry::Context;
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
 use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
 use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_scope;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
 use prost::Message as _;
+use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
+use url::Url;
 
-use super::collector::Collector;
+use crate::config::TraceSettings;
 use crate::telemetry::metrics::{Metrics, SpanOutcome};
 
 /// The most spans that wait, and those of one export: the defaults of the SDKs
@@ -133,7 +139,7 @@ impl SpanExporter {
 
     /// Exports the spans that wait, within a deadline.
     pub(crate) async fn finish(&self) {
-        let _ = tokio::time::timeout(FINAL_DEADLINE, self.export_all(&mut false)).await;
+        let _ = timeout(FINAL_DEADLINE, self.export_all(&mut false)).await;
     }
 
     async fn export_all(&self, is_failing: &mut bool) {
@@ -170,6 +176,66 @@ impl SpanExporter {
                 }
             }
         }
+    }
+}
+
+/// A client of the receiver of spans: OTLP over HTTP with protobuf.
+pub(crate) struct Collector {
+    client: UpstreamClient,
+    url: Url,
+    headers: Vec<(String, SecretString)>,
+    deadline: Duration,
+}
+
+impl Collector {
+    /// A client; does not connect. `None` if traces are off.
+    pub(crate) fn new(
+        settings: &TraceSettings,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Option<Self>, ClientError> {
+        let Some(url) = settings.url() else {
+            return Ok(None);
+        };
+        let client = ClientSettings {
+            connect_deadline: settings.timeout,
+            ca_file: settings.ca_file.clone(),
+        };
+        Ok(Some(Self {
+            client: UpstreamClient::new(&client, clock)?,
+            url,
+            // The settings were checked when they were read.
+            headers: settings.header_list().unwrap_or_default(),
+            deadline: settings.timeout,
+        }))
+    }
+
+    /// Sends an export; returns the number of spans that were rejected, or why nothing was accepted.
+    async fn send(&self, body: Vec<u8>) -> Result<u64, String> {
+        let mut request = self.client.post(&self.url).body(body);
+        request = request.header("content-type", "application/x-protobuf");
+        for (name, value) in &self.headers {
+            request = request.header(name, value.expose_secret());
+        }
+        let response = match timeout(self.deadline, self.client.send(request)).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(fault)) => return Err(fault.about("the Collector").to_string()),
+            Err(_) => return Err("the Collector did not respond in time".to_owned()),
+        };
+        if !response.status.is_success() {
+            return Err(format!("the Collector returned {}", response.status));
+        }
+        let decoded = ExportTraceServiceResponse::decode(&*response.body).unwrap_or_default();
+        let partial = decoded.partial_success.unwrap_or_default();
+        Ok(u64::try_from(partial.rejected_spans).unwrap_or_default())
+    }
+}
+
+/// Without the headers, which are secrets.
+impl fmt::Debug for Collector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Collector")
+            .field("host", &self.url.host_str())
+            .finish_non_exhaustive()
     }
 }
 
