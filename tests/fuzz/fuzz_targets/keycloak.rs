@@ -5,9 +5,9 @@
 
 use auth_gateway_fuzz::upstream::{Answer, Upstream};
 use auth_gateway_fuzz::{CANARY, claims, is_scope_name};
+use iam_adapters::ClientAuthSettings;
 use iam_adapters::claims::CLAIMS_BYTES_MAX;
 use iam_adapters::clock::SystemClock;
-use iam_adapters::ClientAuthSettings;
 use iam_adapters::keycloak::{Keycloak, KeycloakSettings};
 use iam_adapters::{
     Claims, ClientContext, Credentials, IamAdapter as _, IamError, Introspection, Subject,
