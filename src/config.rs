@@ -188,7 +188,7 @@ impl Settings {
         self.upstream.check_outlived_by(
             "session.freshness",
             self.session.freshness,
-            &self.permissions,
+            self.permissions.decision_deadline(),
             problems,
         );
         (self.login_limits).check_ranges(|name| join("login_limits", name), problems);

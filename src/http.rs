@@ -5,7 +5,7 @@ mod app_state;
 mod auth;
 mod backchannel_logout;
 mod body;
-pub mod entity_tag;
+pub mod caching;
 mod health;
 mod middleware;
 mod operator;

@@ -4,7 +4,7 @@
 use actix_web::http::header;
 use actix_web::web::ServiceConfig;
 use actix_web::{HttpRequest, HttpResponse};
-use auth_gateway::http::{entity_tag, get};
+use auth_gateway::http::{caching, get};
 
 /// No external resources, nothing inline, and no text that becomes a script, so that names of users and
 /// permissions cannot inject any.
@@ -69,7 +69,7 @@ impl File {
             (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
             (header::REFERRER_POLICY, "same-origin"),
         ];
-        entity_tag::response(request, self.media_type, self.text, &headers)
+        caching::document(request, self.media_type, self.text, &headers)
     }
 }
 

@@ -118,15 +118,15 @@ impl IamSection {
         (self.upstream).check_ranges(|name| self.key_of("upstream", name), problems);
         let (upstream, permissions) = (&self.upstream, &settings.permissions);
         let freshness = self.session.freshness;
+        let decision = permissions.decision_deadline();
         if self.replaced.contains("freshness") {
-            upstream.check_outlived_by(&key("freshness"), freshness, permissions, problems);
+            upstream.check_outlived_by(&key("freshness"), freshness, decision, problems);
         } else if self.replaced.contains("introspection_deadline") {
-            let decision = permissions.decision_deadline().unwrap_or_default();
             for (age_key, age) in [
                 ("session.freshness", freshness),
                 ("permissions.ttl", permissions.ttl),
             ] {
-                if age < upstream.introspection_deadline + decision {
+                if age < upstream.introspection_deadline + decision.unwrap_or_default() {
                     let problem = format!("must be shorter than {age_key}");
                     problems.add(&key("introspection_deadline"), problem);
                 }

@@ -72,7 +72,8 @@ impl PermissionSettings {
         production: bool,
         problems: &mut ConfigErrors,
     ) {
-        upstream.check_outlived_by("permissions.ttl", self.ttl, self, problems);
+        let decision = self.decision_deadline();
+        upstream.check_outlived_by("permissions.ttl", self.ttl, decision, problems);
         self.check_ranges(|name| join("permissions", name), problems);
         let (groups, http) = (PermissionSourceKind::Groups, PermissionSourceKind::Http);
         for (key, is_set, of) in [

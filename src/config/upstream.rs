@@ -6,7 +6,6 @@ use std::time::Duration;
 use iam_adapters::resilient::{CallLimit, CallLimits};
 
 use super::errors::ConfigErrors;
-use super::permissions::PermissionSettings;
 use super::section::section;
 
 /// No operation takes longer in a gateway that is in order.
@@ -54,15 +53,15 @@ impl UpstreamSettings {
     }
 
     /// The age of a response counts from its request. A response that takes the whole deadline must
-    /// still be fresh when it arrives: otherwise no response of a slow IAM could be used.
+    /// still be fresh when it arrives: otherwise no response of a slow IAM could be used. `decision` is
+    /// [`PermissionSettings::decision_deadline`](super::PermissionSettings).
     pub(super) fn check_outlived_by(
         &self,
         key: &str,
         age: Duration,
-        permissions: &PermissionSettings,
+        decision: Option<Duration>,
         problems: &mut ConfigErrors,
     ) {
-        let decision = permissions.decision_deadline();
         if age < self.introspection_deadline + decision.unwrap_or_default() {
             let and = decision.map_or("", |_| " and permissions.deadline together");
             let message = format!(

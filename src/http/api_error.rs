@@ -19,7 +19,7 @@ use crate::telemetry::metrics::{Outcome, Route};
 use auth_gateway_core::error::GatewayError;
 use auth_gateway_core::request::RequestId;
 
-use super::body::no_store;
+use super::caching::no_store;
 
 /// What an error code means (RFC 6749 section 5.2; `temporarily_unavailable` and `server_error` are those of
 /// section 4.1.2.1).

@@ -18,7 +18,8 @@ use auth_gateway_core::session::TOKEN_BYTES_MAX;
 
 use super::api_error::{ApiError, InvalidRequest};
 use super::app_state::AppState;
-use super::body::{self, Presence, RequestBody, no_store, present};
+use super::body::{self, Presence, RequestBody, present};
+use super::caching::no_store;
 use super::middleware::{request_context, warn_of_untrusted_proxy};
 
 /// Session ids have 22 characters. The contract allows up to this many.

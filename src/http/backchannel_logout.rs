@@ -11,7 +11,8 @@ use crate::telemetry::metrics::Route;
 
 use super::api_error::{ApiError, InvalidRequest};
 use super::app_state::AppState;
-use super::body::{self, no_store};
+use super::body;
+use super::caching::no_store;
 use super::middleware::request_context;
 
 const LOGOUT_TOKEN: &str = "logout_token";

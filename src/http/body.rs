@@ -1,10 +1,10 @@
-//! The bodies of requests, a JSON object or a form, and the headers of responses with credentials.
+//! The bodies of requests: a JSON object or a form.
 
 use std::fmt;
 
-use actix_web::http::header::{self, HeaderValue};
+use actix_web::HttpRequest;
+use actix_web::http::header;
 use actix_web::web::{Bytes, Payload};
-use actix_web::{HttpRequest, HttpResponseBuilder};
 use iam_adapters::json::{self, InvalidObject};
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -190,13 +190,6 @@ where
     T: Deserialize<'de>,
 {
     T::deserialize(deserializer).map(Some)
-}
-
-/// Forbids caches to store the response (RFC 6749 section 5.1).
-pub(super) fn no_store(response: &mut HttpResponseBuilder) {
-    response
-        .insert_header((header::CACHE_CONTROL, HeaderValue::from_static("no-store")))
-        .insert_header((header::PRAGMA, HeaderValue::from_static("no-cache")));
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde_json::json;
 use url::Url;
 
 use super::app_state::AppState;
-use super::entity_tag;
+use super::caching;
 
 /// `GET /.well-known/jwks.json` (RFC 7517 section 5).
 pub(super) async fn keys(app_state: Data<AppState>, request: HttpRequest) -> HttpResponse {
@@ -72,5 +72,5 @@ fn document(
 ) -> HttpResponse {
     let max_age = format!("public, max-age={}", app_state.jwks_max_age.as_secs());
     let headers = [(header::CACHE_CONTROL, max_age.as_str())];
-    entity_tag::response(request, content_type, body, &headers)
+    caching::document(request, content_type, body, &headers)
 }

@@ -7,9 +7,9 @@ use iam_adapters::{Clock, Moment};
 
 use super::event::Subscribers;
 use super::gateway_keys::Keys;
-use super::introspection_cache::shared::SharedCache;
 use super::login_limiter::{Limits, LoginPublisher, LoginRateLimiter};
 use super::revocations::{Delivered, Revocation, RevocationPublisher, Revocations};
+use super::shared_cache::SharedCache;
 use super::timeline::Timeline;
 use crate::random::Random;
 

@@ -35,7 +35,6 @@ use auth_gateway_core::event::Subscribers;
 use auth_gateway_core::iams::{IamParts, IamPolicy};
 use auth_gateway_core::identifiers::IdentifierKey;
 use auth_gateway_core::introspection_cache::Freshness;
-use auth_gateway_core::introspection_cache::shared::{LookUpFuture, SharedCache, Stored};
 use auth_gateway_core::keys::{Algorithm, KeyPurpose, KeyStore, SigningKey, generate, write_new};
 use auth_gateway_core::login_limiter::{
     Bound, Limits, LoginChange, LoginEvent, LoginPublisher, SlowRate,
@@ -48,6 +47,7 @@ use auth_gateway_core::revocations::{Revocation, RevocationId, RevocationKey, Re
 use auth_gateway_core::revoked_sessions::RevokedSessions;
 use auth_gateway_core::session;
 use auth_gateway_core::session_id::SessionId;
+use auth_gateway_core::shared_cache::{LookUpFuture, SharedCache, Stored};
 use auth_gateway_core::{Exchanged, Gateway, Policy, Random, TokenPolicy, TokenType};
 
 /// When every golden file was written.

@@ -28,9 +28,9 @@ pub use outbox::Outbox;
 
 use crate::redis::{Connection, Primary};
 use auth_gateway_core::event::{EntryOutcome, Event, Ignored, Replicated};
-use auth_gateway_core::introspection_cache::shared::SharedCache;
 use auth_gateway_core::replica_state::{ReplicaState, Replicas};
 use auth_gateway_core::revocations::RevocationIndex;
+use auth_gateway_core::shared_cache::SharedCache;
 use auth_gateway_core::{Keys, Random};
 use log::{Backoff, Log};
 use logins::{LoginLog, LoginOutboxes};

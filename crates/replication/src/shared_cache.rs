@@ -20,11 +20,10 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::redis::Primary;
-use auth_gateway_core::introspection_cache::shared::{
-    ENTRY_BYTES_MAX, LookUpFuture, SharedCache, Stored,
-};
+use auth_gateway_core::introspection_cache::shared::ENTRY_BYTES_MAX;
 use auth_gateway_core::results::LookUp;
 use auth_gateway_core::revocations::RevocationId;
+use auth_gateway_core::shared_cache::{LookUpFuture, SharedCache, Stored};
 
 /// The deadline of a look-up. Redis takes less than a millisecond, and the IAM some 10 ms.
 const LOOK_UP_DEADLINE: Duration = Duration::from_millis(20);

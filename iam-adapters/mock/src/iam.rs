@@ -34,7 +34,7 @@ mod users_file;
 
 pub use directory::{Directory, DirectorySnapshot, Identity, LiveSession};
 pub use pending_call::PendingCall;
-pub use totp::TotpVerifier;
+pub use totp::{InvalidTotpSecret, TotpVerifier};
 pub use users::{AccountState, InvalidUser, User, Users, UsersError};
 pub use users_file::{DEMO_USERS, Format, InvalidUsers, load, parse};
 

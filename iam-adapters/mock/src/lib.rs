@@ -14,9 +14,9 @@ pub mod wire;
 
 pub use host_name::{HostName, InvalidHostName};
 pub use iam::{
-    AccountState, DEMO_USERS, Directory, DirectorySnapshot, Format, Identity, InvalidUser,
-    InvalidUsers, LiveSession, Mock, MockSettings, NAME, PendingCall, TotpVerifier, User, Users,
-    UsersError, faults, journal, load, parse,
+    AccountState, DEMO_USERS, Directory, DirectorySnapshot, Format, Identity, InvalidTotpSecret,
+    InvalidUser, InvalidUsers, LiveSession, Mock, MockSettings, NAME, PendingCall, TotpVerifier,
+    User, Users, UsersError, faults, journal, load, parse,
 };
 pub use logout_signer::{LogoutSigner, logout_claims};
 pub use shifted_clock::{Offset, OutOfRange, ShiftedClock};

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use auth_gateway_core::Gateway;
-use auth_gateway_core::introspection_cache::shared::{LookUpFuture, SharedCache, Stored};
 use auth_gateway_core::replica_state::Replicas;
 use auth_gateway_core::results::LookUp;
 use auth_gateway_core::revocations::{Delivered, RevocationPublisher};
 use auth_gateway_core::revocations::{Revocation, RevocationId};
+use auth_gateway_core::shared_cache::{LookUpFuture, SharedCache, Stored};
 
 use iam_adapters::Clock as _;
 use iam_adapters::clock::ManualClock;

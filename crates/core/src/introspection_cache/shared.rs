@@ -9,7 +9,6 @@
 //! its session and subject, and its age does not depend on the store alone.
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +22,7 @@ use super::super::replica_state::ReplicaState;
 use super::super::revocations::RevocationId;
 use super::Fingerprint;
 use crate::results::LookUp;
+use crate::shared_cache::SharedCache;
 
 /// The longest entry, and that of a user with a thousand permissions. A longer one is not shared.
 pub const ENTRY_BYTES_MAX: usize = 64 * 1024;
@@ -40,27 +40,6 @@ pub(crate) const SALT_LEN: usize = 16;
 
 /// The label of the derivation (RFC 5869 section 2.3).
 const PURPOSE: &[u8] = b"auth-gateway shared cache v1";
-
-/// An entry as the store returns it.
-#[derive(Debug, Clone)]
-pub struct Stored {
-    /// What was stored.
-    pub entry: Vec<u8>,
-    /// How long the store will keep it.
-    pub remaining: Duration,
-}
-
-/// The result of [`SharedCache::get`]; an error if there is no entry, or if the store cannot be used.
-pub type LookUpFuture<'c> = Pin<Box<dyn Future<Output = Result<Stored, LookUp>> + Send + 'c>>;
-
-/// A store that all replicas use. Returns within its deadline.
-pub trait SharedCache: fmt::Debug + Send + Sync {
-    /// Looks up an entry.
-    fn get(&self, id: RevocationId) -> LookUpFuture<'_>;
-
-    /// Stores an entry for `lifetime`, or drops it. Nothing waits for it.
-    fn put(&self, id: RevocationId, entry: Vec<u8>, lifetime: Duration);
-}
 
 /// Derived from a signing key; seals and opens entries.
 pub struct CacheSealingKey(hkdf::Prk);

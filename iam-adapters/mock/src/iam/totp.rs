@@ -3,9 +3,13 @@
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
+use thiserror::Error;
 use totp_rs::{Builder, Secret, Totp};
 
-use super::users::InvalidUser;
+/// A secret that is not base32, or empty. Does not contain it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the totp_secret is not base32 in capitals (RFC 4648 section 6)")]
+pub struct InvalidTotpSecret;
 
 /// Verifies the one-time passwords of a user: those of RFC 6238 with SHA-1, 6 digits and steps of 30 s. That of
 /// the step before or after is accepted too, each once (section 5.2), as by Keycloak.
@@ -22,13 +26,11 @@ impl TotpVerifier {
     ///
     /// # Errors
     ///
-    /// [`InvalidUser`] if the secret is not base32, or empty.
-    pub fn new(secret: &SecretString) -> Result<Self, InvalidUser> {
+    /// [`InvalidTotpSecret`].
+    pub fn new(secret: &SecretString) -> Result<Self, InvalidTotpSecret> {
         let secret = Secret::try_from_base32(secret.expose_secret()).ok();
         let secret = secret.filter(|secret| !secret.as_bytes().is_empty());
-        let secret = secret.ok_or_else(|| {
-            InvalidUser("the totp_secret is not base32 in capitals (RFC 4648 section 6)".to_owned())
-        })?;
+        let secret = secret.ok_or(InvalidTotpSecret)?;
         // Not `build`, which refuses secrets of fewer than 16 bytes, as examples often have.
         let totp = Builder::new().with_secret(secret).build_noncompliant();
         let accepted = Vec::new();

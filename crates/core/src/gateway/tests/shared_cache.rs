@@ -21,13 +21,12 @@ use super::test_gateway::{
 use crate::Keys;
 use crate::error::InvalidSession;
 use crate::identifiers::IdentifierKey;
-use crate::introspection_cache::shared::{
-    CLOCK_DIFFERENCE, ENTRY_BYTES_MAX, LookUpFuture, SharedCache, Stored,
-};
+use crate::introspection_cache::shared::{CLOCK_DIFFERENCE, ENTRY_BYTES_MAX};
 use crate::keys::{Algorithm, KeyFile, KeyPurpose, KeySet, SealingKey, generate};
 use crate::replica_state::Replicas;
 use crate::results::{DataSource, LookUp};
 use crate::revocations::RevocationId;
+use crate::shared_cache::{LookUpFuture, SharedCache, Stored};
 use test_support::scripted_iam::{Reply, ScriptedIam};
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -11,7 +11,6 @@ use super::shared_cache::{MemoryCache, replicas};
 use super::test_gateway::{LIVENESS, Session, TestGateway, policy};
 use crate::error::InvalidSession;
 use crate::introspection_cache::Fingerprint;
-use crate::introspection_cache::shared::SharedCache as _;
 use crate::introspection_cache::shared::seal;
 use crate::introspection_cache::shared::{
     CacheSealingKey, ENTRY_BYTES_MAX, EntryContent, SALT_LEN,
@@ -22,6 +21,7 @@ use crate::revocations::RevocationKey;
 use crate::sealed_session::{FORMAT, SealedSession};
 use crate::session;
 use crate::session_id::SessionId;
+use crate::shared_cache::SharedCache as _;
 
 /// What the attacker has: the sealing key and the store.
 struct Attacker<'a> {

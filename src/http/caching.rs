@@ -1,14 +1,15 @@
-//! Documents that a client caches and validates by their entity tag (RFC 9110 section 8.8.3).
+//! Caching of responses: documents that a client caches and validates by their entity tag (RFC 9110 section
+//! 8.8.3), and responses that nothing may store.
 
-use actix_web::http::header::{self, EntityTag, Header as _, HeaderName, IfNoneMatch};
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::http::header::{self, EntityTag, Header as _, HeaderName, HeaderValue, IfNoneMatch};
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 /// The response with a document, or 304 if the client has it. Both have these headers.
 #[must_use]
-pub fn response(
+pub fn document(
     request: &HttpRequest,
     content_type: &'static str,
     body: &str,
@@ -34,4 +35,11 @@ pub fn response(
         return response.finish();
     }
     response.content_type(content_type).body(body.to_owned())
+}
+
+/// Forbids caches to store the response (RFC 6749 section 5.1).
+pub(super) fn no_store(response: &mut HttpResponseBuilder) {
+    response
+        .insert_header((header::CACHE_CONTROL, HeaderValue::from_static("no-store")))
+        .insert_header((header::PRAGMA, HeaderValue::from_static("no-cache")));
 }
