@@ -11,7 +11,7 @@ use auth_gateway_core::Gateway;
 use auth_gateway_core::replica_state::Replicas;
 use auth_gateway_core::results::LookUp;
 use auth_gateway_core::revocations::{Delivered, RevocationPublisher};
-use auth_gateway_core::revocations::{Revocation, RevocationId};
+use auth_gateway_core::revocations::{Revocation, RevocationId, RevocationIndex};
 use auth_gateway_core::shared_cache::{LookUpFuture, SharedCache, Stored};
 
 use iam_adapters::Clock as _;
@@ -23,8 +23,8 @@ use super::scenario::REPLICAS;
 pub(super) struct ReplicationStream {
     connected: Mutex<[Option<Weak<Gateway>>; REPLICAS]>,
     stored: Mutex<Vec<Revocation>>,
-    /// What the replicas have not sent yet.
-    unsent: Mutex<[Vec<Revocation>; REPLICAS]>,
+    /// What the replicas have not sent yet. It is sent in the form that their tables have then.
+    unsent: Mutex<[Vec<RevocationIndex>; REPLICAS]>,
     /// Cached data, with its expiry by the clock of Redis.
     cached: Mutex<HashMap<RevocationId, (Vec<u8>, Duration)>>,
     clock: Arc<ManualClock>,
@@ -94,10 +94,14 @@ impl ReplicationStream {
     /// Delivers the pending revocations of a connected replica to all others.
     fn deliver(&self, number: usize) {
         let connected = self.connected().clone();
-        if connected[number].as_ref().and_then(Weak::upgrade).is_none() {
+        let Some(sender) = connected[number].as_ref().and_then(Weak::upgrade) else {
             return;
-        }
+        };
         let pending = std::mem::take(&mut self.unsent()[number]);
+        let pending = pending.iter();
+        let pending: Vec<_> = pending
+            .filter_map(|index| sender.replica.revocations.get(index))
+            .collect();
         let others = connected.iter().enumerate();
         let others = others.filter(|(other, _)| *other != number);
         for gateway in others.filter_map(|(_, other)| other.as_ref()?.upgrade()) {
@@ -109,7 +113,7 @@ impl ReplicationStream {
         self.stored().extend(pending);
     }
 
-    fn unsent(&self) -> MutexGuard<'_, [Vec<Revocation>; REPLICAS]> {
+    fn unsent(&self) -> MutexGuard<'_, [Vec<RevocationIndex>; REPLICAS]> {
         self.unsent.lock().expect("the unsent revocations")
     }
 
@@ -125,14 +129,14 @@ impl ReplicationStream {
 impl RevocationPublisher for Sender {
     fn publish(&self, revocation: &Revocation, is_unpublished: bool) -> Delivered {
         if is_unpublished {
-            self.stream.unsent()[self.number].push(*revocation);
+            self.stream.unsent()[self.number].push(revocation.index());
         }
         self.stream.deliver(self.number);
         Box::pin(ready(()))
     }
 
     fn is_pending(&self, revocation: &Revocation) -> bool {
-        self.stream.unsent()[self.number].contains(revocation)
+        self.stream.unsent()[self.number].contains(&revocation.index())
     }
 
     fn pending(&self) -> usize {
