@@ -70,21 +70,23 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use test_support::log;
+
     use super::*;
 
     #[test]
     fn panic_is_logged_with_its_place_and_without_its_message() {
-        let lines = json_lines::tests::Written::default();
+        let lines = log::Written::default();
         let writer = lines.clone();
         let settings = LogSettings::default();
         let subscriber = subscriber(&settings, false, move || writer.clone());
-        tracing::subscriber::with_default(subscriber, || {
-            let before = panic::take_hook();
-            panic::set_hook(Box::new(log_panic));
-            let caught = panic::catch_unwind(|| panic!("the password is {}", "canary"));
-            panic::set_hook(before);
-            assert!(caught.is_err());
-        });
+        let captured = log::capture(subscriber);
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(log_panic));
+        let caught = panic::catch_unwind(|| panic!("the password is {}", "canary"));
+        panic::set_hook(before);
+        assert!(caught.is_err());
+        drop(captured);
         let logged = lines.text();
         assert_eq!(logged.lines().count(), 1, "{logged}");
         assert!(

@@ -4,6 +4,7 @@ use iam_adapters::clock::ManualClock;
 use iam_adapters::resilient::{Observer, Operation};
 use iam_adapters::{IamAdapter as _, Misconfiguration, Replaceable, ResilientAdapter};
 use strum::VariantArray as _;
+use test_support::log::{self, Written};
 use test_support::scripted_iam::ScriptedIam;
 
 use super::*;
@@ -335,26 +336,16 @@ fn replica_without_the_revocations_of_the_others_is_not_ready_before_the_deadlin
 
 /// The lines that `action` logs.
 fn logged(action: impl FnOnce()) -> Vec<String> {
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-    impl std::io::Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let lines = Lines::default();
+    let lines = Written::default();
     let writer = lines.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_writer(move || writer.clone())
         .with_ansi(false)
         .finish();
-    tracing::subscriber::with_default(subscriber, action);
-    let written = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
-    written.lines().map(str::to_owned).collect()
+    let captured = log::capture(subscriber);
+    action();
+    drop(captured);
+    lines.text().lines().map(str::to_owned).collect()
 }
 
 #[test]

@@ -47,7 +47,7 @@ async fn draining_gateway_refuses_operations_and_closes_their_connections() {
     let app_state = app_state(&lifecycle);
     let levels = Levels::default();
     let subscriber = tracing_subscriber::registry().with(levels.clone());
-    let _subscriber = tracing::subscriber::set_default(subscriber);
+    let _subscriber = test_support::log::capture(subscriber);
     let app = http::app(app_state.clone()).configure(http::public);
     let app = init_service(app).await;
     let call = async |uri| {

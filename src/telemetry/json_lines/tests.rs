@@ -2,31 +2,11 @@ use std::sync::mpsc;
 
 use iam_adapters::Refusal;
 use serde_json::{Value, json};
+use test_support::log::{self, Written};
 use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::*;
 use auth_gateway_core::error::GatewayError;
-
-/// Keeps what is written.
-#[derive(Clone, Default)]
-pub(in crate::telemetry) struct Written(Arc<Mutex<Vec<u8>>>);
-
-impl Written {
-    pub(in crate::telemetry) fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
-
-impl Write for Written {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// Controls of terminals, separators of lines and controls of direction, and a letter.
 const HOSTILE: &str = "a\"b\n\u{1b}[31m\\\u{7f}\u{80}\u{85}\u{9f}\u{e9}\u{61c}\u{200e}\u{200f}\
@@ -41,21 +21,22 @@ fn line_is_one_object_with_the_fields_of_its_spans_and_everything_escaped() {
         .fmt_fields(Json)
         .with_writer(move || made.clone());
     let refused = GatewayError::Refused(Refusal::Locked);
-    tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
-        let _span = tracing::info_span!("iam", iam.operation = "login").entered();
-        tracing::warn!(
-            hostile = HOSTILE,
-            count = 3,
-            negative = -1,
-            yes = true,
-            duration_ms = 0.123_456,
-            endless = f64::INFINITY,
-            missing = None::<&str>,
-            error = &refused as &dyn Error,
-            shown = %HOSTILE,
-            "said",
-        );
-    });
+    let captured = log::capture(tracing_subscriber::registry().with(layer));
+    let span = tracing::info_span!("iam", iam.operation = "login").entered();
+    tracing::warn!(
+        hostile = HOSTILE,
+        count = 3,
+        negative = -1,
+        yes = true,
+        duration_ms = 0.123_456,
+        endless = f64::INFINITY,
+        missing = None::<&str>,
+        error = &refused as &dyn Error,
+        shown = %HOSTILE,
+        "said",
+    );
+    drop(span);
+    drop(captured);
     let text = sink.text();
     assert_eq!(text.lines().count(), 1, "{text}");
     assert!(

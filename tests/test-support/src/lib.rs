@@ -28,6 +28,7 @@ pub mod development_markers;
 pub mod endpoints;
 pub mod gateway;
 pub mod keys;
+pub mod log;
 pub mod logout_inbox;
 pub mod logout_token;
 pub mod metrics;

@@ -119,7 +119,7 @@ async fn dropped_role_is_logged_once_escaped_and_truncated() {
     upstream.on(INTROSPECTION, Answer::json(200, answer));
     let keycloak = adapter_with(&upstream.url(), &json!({}));
     let log = Log::default();
-    let _guard = tracing::subscriber::set_default(log.clone());
+    let _guard = test_support::log::capture(log.clone());
     for _ in 0..3 {
         permitted(&keycloak).await;
     }
