@@ -1,0 +1,3 @@
+module example.test/authgateway
+
+go 1.22
