@@ -37,6 +37,103 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{ regexFind "[0-9]+$" . }}
 {{- end }}
 
+{{- /* The host of the public URL, for a route of this kind to the gateway: a list of the context and the name of its values. */}}
+{{- define "auth-gateway.host" -}}
+{{- $kind := last . }}
+{{- with first . }}
+{{- $url := urlParse .Values.settings.http.public_url }}
+{{- if trimPrefix "/" $url.path }}
+{{- fail (printf "%s: settings.http.public_url has a path, so a route of your own must remove it from the requests" $kind) }}
+{{- end }}
+{{- if not .Values.settings.http.trusted_proxies }}
+{{- fail (printf "%s needs settings.http.trusted_proxies, the network of its pods: otherwise all clients have the address of the proxy, and share its login limits" $kind) }}
+{{- end }}
+{{- $url.hostname }}
+{{- end }}
+{{- end }}
+
+{{- /* Other labels than those of the gateway: the pods of the jobs are not its replicas. */}}
+{{- define "auth-gateway.rotate.selector" -}}
+app.kubernetes.io/name: {{ include "auth-gateway.name" . }}-rotate
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "auth-gateway.rotate.labels" -}}
+{{ include "auth-gateway.rotate.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end }}
+
+{{- /* A container that copies keys between the secrets and files. */}}
+{{- define "auth-gateway.rotate.copy" -}}
+{{- $step := .step }}
+{{- with .context }}
+- name: {{ $step }}
+  image: {{ .Values.keys.rotation.kubectlImage }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  command: [sh, -c]
+  args:
+    - |
+      {{- .Files.Get "files/keys.sh" | nindent 6 }}
+    - keys
+    - {{ $step }}
+  env:
+    - { name: SIGNING_SECRET, value: {{ .Values.keys.signing }} }
+    - { name: SEALING_SECRET, value: {{ .Values.keys.sealing }} }
+  securityContext:
+    {{- include "auth-gateway.container.security" . | nindent 4 }}
+  volumeMounts:
+    - { name: keys, mountPath: /keys }
+{{- end }}
+{{- end }}
+
+{{- define "auth-gateway.pod.security" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile: { type: RuntimeDefault }
+{{- end }}
+
+{{- define "auth-gateway.container.security" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: { drop: [ALL] }
+{{- end }}
+
+{{- /* The files of the gateway, without the keys: mounts, and volumes. */}}
+{{- define "auth-gateway.mounts" -}}
+# One file: a folder here cannot contain the mounts below.
+- name: settings
+  mountPath: /etc/auth-gateway/auth-gateway.toml
+  subPath: auth-gateway.toml
+  readOnly: true
+{{- if .Values.secrets }}
+- { name: secrets, mountPath: /etc/auth-gateway/secrets, readOnly: true }
+{{- end }}
+{{- if .Values.certificates }}
+- { name: certificates, mountPath: /etc/auth-gateway/tls, readOnly: true }
+{{- end }}
+{{- end }}
+
+{{- define "auth-gateway.volumes" -}}
+- name: settings
+  configMap: { name: {{ include "auth-gateway.fullname" . }} }
+{{- with .Values.secrets }}
+- name: secrets
+  projected:
+    defaultMode: 0440
+    sources:
+      {{- toYaml . | nindent 6 }}
+{{- end }}
+{{- with .Values.certificates }}
+- name: certificates
+  projected:
+    defaultMode: 0440
+    sources:
+      {{- toYaml . | nindent 6 }}
+{{- end }}
+{{- end }}
+
 {{- /* JSON strings are TOML strings. Helm reads all numbers as floats, and all numbers of the settings are whole. */}}
 {{- define "auth-gateway.toml.value" -}}
 {{- if kindIs "string" . }}{{ toRawJson . }}

@@ -1,5 +1,5 @@
-// Checks Kubernetes objects, JSON on standard input: those of the Prometheus Operator have only fields that exist, with
-// values of their types, and pods fulfil the Pod Security Standard "restricted".
+// Checks Kubernetes objects, JSON on standard input: those of the Prometheus Operator and of the Gateway API have only fields
+// that exist, with values of their types, and pods fulfil the Pod Security Standard "restricted".
 package main
 
 import (
@@ -12,8 +12,11 @@ import (
 
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	apps "k8s.io/api/apps/v1"
+	batch "k8s.io/api/batch/v1"
+	core "k8s.io/api/core/v1"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+	gateway "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 func main() {
@@ -41,8 +44,20 @@ func check(object json.RawMessage) error {
 		return strict(object, &monitoring.ServiceMonitor{})
 	case "monitoring.coreos.com/v1 PrometheusRule":
 		return strict(object, &monitoring.PrometheusRule{})
+	case "gateway.networking.k8s.io/v1 HTTPRoute":
+		return strict(object, &gateway.HTTPRoute{})
 	case "apps/v1 Deployment":
-		return restricted(object)
+		var deployment apps.Deployment
+		if err := strict(object, &deployment); err != nil {
+			return err
+		}
+		return restricted(deployment.Spec.Template)
+	case "batch/v1 CronJob":
+		var job batch.CronJob
+		if err := strict(object, &job); err != nil {
+			return err
+		}
+		return restricted(job.Spec.JobTemplate.Spec.Template)
 	default:
 		return fmt.Errorf("unknown kind %s %s", header.APIVersion, header.Kind)
 	}
@@ -54,17 +69,12 @@ func strict(object json.RawMessage, target any) error {
 	return decoder.Decode(target)
 }
 
-func restricted(object json.RawMessage) error {
-	var deployment apps.Deployment
-	if err := strict(object, &deployment); err != nil {
-		return err
-	}
+func restricted(pod core.PodTemplateSpec) error {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
 		return err
 	}
 	level := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
-	pod := deployment.Spec.Template
 	result := policy.AggregateCheckResults(evaluator.EvaluatePod(level, &pod.ObjectMeta, &pod.Spec))
 	if !result.Allowed {
 		return fmt.Errorf("pod security: %s", result.ForbiddenDetail())
