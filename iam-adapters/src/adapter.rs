@@ -5,26 +5,14 @@ use std::fmt;
 use async_trait::async_trait;
 use thiserror::Error;
 
-use crate::client::ClientError;
 use crate::error::IamError;
 use crate::jwk::VerificationKeys;
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
 
-/// Why an adapter could not be created.
+/// Why an adapter could not be created: one line for each problem, with the key or the section and without the value.
 #[derive(Debug, Error)]
-pub enum SetupError {
-    /// The settings cannot be used: one line for each problem, with the key and without the value.
-    #[error("{0}")]
-    Settings(String),
-    /// The HTTP client could not be created.
-    #[error("{section}: {source}")]
-    Client {
-        /// The section of the settings, such as `iam.keycloak`.
-        section: &'static str,
-        /// The cause.
-        source: ClientError,
-    },
-}
+#[error("{}", .0.join("\n"))]
+pub struct SetupError(pub Vec<String>);
 
 /// What an IAM can do beyond the contract. The conformance suite tests what an adapter declares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -184,7 +184,8 @@ fn unreadable(claim: &str, what: fmt::Arguments<'_>) -> IamError {
 
 /// The claims of one user, as members of a JSON object with a comma before each, so that issuing a token only
 /// copies them. Personal data, so the `Debug` form does not contain it.
-#[derive(Clone, PartialEq, Eq, Default)]
+#[derive(Clone, derive_more::Debug, PartialEq, Eq, Default)]
+#[debug("Claims([REDACTED])")]
 pub struct Claims(Cow<'static, str>);
 
 impl Claims {
@@ -225,12 +226,6 @@ impl Claims {
 fn object(text: &str) -> Option<Map<String, Value>> {
     let members = text.strip_prefix(',')?;
     serde_json::from_str(&format!("{{{members}}}")).ok()
-}
-
-impl fmt::Debug for Claims {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Claims([REDACTED])")
-    }
 }
 
 #[cfg(test)]

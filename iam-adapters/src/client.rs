@@ -2,19 +2,22 @@
 //! of [`ResilientAdapter`](crate::ResilientAdapter), which drops the future.
 
 use std::cell::Cell;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
-use std::{fmt, io};
 
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{SpanBuilder, SpanKind, SpanRef, Status};
 use reqwest::header::{AGE, DATE, HeaderMap, RETRY_AFTER};
 use reqwest::{Client, ClientBuilder, Request, RequestBuilder, StatusCode, redirect, retry};
-use rustls::RootCertStore;
+use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::sign::CertifiedKey;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::version::{TLS12, TLS13};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::Verifier;
 use thiserror::Error;
 use url::Url;
 
@@ -27,7 +30,6 @@ use recycled::RecycledClient;
 
 mod fault;
 mod recycled;
-mod tls;
 
 /// The maximum length of a response body in bytes. Discovery documents have about 8 KiB, tokens with
 /// hundreds of roles about 50 KiB.
@@ -51,15 +53,6 @@ const DATE_RESOLUTION: Duration = Duration::from_secs(1);
 tokio::task_local! {
     /// The offset of the server's clock by the last response with a `Date`, within a probe.
     pub(crate) static CLOCK_OFFSET: Cell<Option<f64>>;
-}
-
-/// How the client connects.
-#[derive(Debug, Clone)]
-pub struct ClientSettings {
-    /// The deadline of a new connection, including name resolution and TLS.
-    pub connect_deadline: Duration,
-    /// PEM certificates that are trusted in addition to the machine's own.
-    pub ca_file: Option<PathBuf>,
 }
 
 /// Why a client could not be created.
@@ -87,6 +80,10 @@ pub enum ClientError {
 pub struct UpstreamClient(Arc<RecycledClient>);
 
 /// A complete response.
+///
+/// The `Debug` form is without the body, which may contain tokens.
+#[derive(derive_more::Debug)]
+#[debug("Response {{ status: {status:?}, retry_after: {retry_after:?}, body_bytes: {} }}", body.len())]
 pub struct Response {
     /// The status; never a redirection.
     pub status: StatusCode,
@@ -132,17 +129,6 @@ pub fn address_problems(key: &str, url: &Url, production: bool) -> Vec<String> {
     problems
 }
 
-/// Without the body, which may contain tokens.
-impl fmt::Debug for Response {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Response")
-            .field("status", &self.status)
-            .field("retry_after", &self.retry_after)
-            .field("body_bytes", &self.body.len())
-            .finish()
-    }
-}
-
 /// Reads the certificates that are trusted in addition to the machine's own; none without a file.
 pub(crate) fn certificates(
     file: Option<&Path>,
@@ -170,26 +156,21 @@ pub(crate) fn certificates(
 }
 
 impl UpstreamClient {
-    /// Creates the client without connecting. The clock determines when names are resolved again.
+    /// Creates the client without connecting. `connect_deadline` is that of a new connection, including name
+    /// resolution and TLS. The PEM certificates in `ca_file` are trusted in addition to the machine's own; `identity`
+    /// is the certificate for servers that request one. The clock determines when names are resolved again.
     ///
     /// # Errors
     ///
     /// [`ClientError`] if certificates cannot be loaded.
-    pub fn new(settings: &ClientSettings, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
-        Self::with_identity(settings, None, clock)
-    }
-
-    /// As [`UpstreamClient::new`], with a certificate for servers that request one.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`UpstreamClient::new`].
-    pub(crate) fn with_identity(
-        settings: &ClientSettings,
+    pub fn new(
+        connect_deadline: Duration,
+        ca_file: Option<&Path>,
         identity: Option<Arc<CertifiedKey>>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ClientError> {
-        let client = RecycledClient::new(client_builder(settings, identity)?, clock)?;
+        let tls = tls_config(certificates(ca_file)?, identity).map_err(|_| ClientError::Tls)?;
+        let client = RecycledClient::new(move || client_builder(&tls, connect_deadline), clock)?;
         Ok(Self(Arc::new(client)))
     }
 
@@ -318,35 +299,51 @@ fn describe(span: &SpanRef<'_>, response: &Result<Response, IamError>) {
     }
 }
 
-/// A function that returns the builder of each client. The TLS configuration is shared, so that session
-/// tickets outlive the client that received them.
+/// The builder of each client. The TLS configuration is shared, so that session tickets outlive the client that
+/// received them.
 #[expect(
     clippy::disallowed_methods,
     reason = "the only place that creates clients"
 )]
-fn client_builder(
-    settings: &ClientSettings,
+fn client_builder(tls: &ClientConfig, connect_deadline: Duration) -> ClientBuilder {
+    let builder = Client::builder()
+        .user_agent("auth-gateway")
+        .tls_backend_preconfigured(tls.clone())
+        .redirect(redirect::Policy::none())
+        // `ResilientAdapter` retries, because it knows which operations are idempotent.
+        .retry(retry::never())
+        .referer(false)
+        .no_proxy()
+        .connect_timeout(connect_deadline)
+        .pool_idle_timeout(POOL_IDLE)
+        .tcp_keepalive(KEEP_ALIVE)
+        .tcp_nodelay(true);
+    #[cfg(target_os = "linux")]
+    let builder = builder.tcp_user_timeout(UNACKNOWLEDGED);
+    builder
+}
+
+/// TLS 1.2 or later, with verified certificates, and with a certificate of the client if it has one. Trusts the
+/// certificate authorities of the machine, and `trusted`.
+fn tls_config(
+    trusted: Vec<CertificateDer<'static>>,
     identity: Option<Arc<CertifiedKey>>,
-) -> Result<impl Fn() -> ClientBuilder + Send + Sync + 'static, ClientError> {
-    let tls = tls::config(certificates(settings.ca_file.as_deref())?, identity)?;
-    let connect_deadline = settings.connect_deadline;
-    Ok(move || {
-        let builder = Client::builder()
-            .user_agent("auth-gateway")
-            .tls_backend_preconfigured(tls.clone())
-            .redirect(redirect::Policy::none())
-            // `ResilientAdapter` retries, because it knows which operations are idempotent.
-            .retry(retry::never())
-            .referer(false)
-            .no_proxy()
-            .connect_timeout(connect_deadline)
-            .pool_idle_timeout(POOL_IDLE)
-            .tcp_keepalive(KEEP_ALIVE)
-            .tcp_nodelay(true);
-        #[cfg(target_os = "linux")]
-        let builder = builder.tcp_user_timeout(UNACKNOWLEDGED);
-        builder
-    })
+) -> Result<ClientConfig, rustls::Error> {
+    let provider = Arc::new(default_provider());
+    let verifier = Verifier::new_with_extra_roots(trusted, Arc::clone(&provider))?;
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13, &TLS12])?
+        // rustls calls a custom verifier dangerous; this one is the operating system's.
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier));
+    let mut config = match identity {
+        None => config.with_no_client_auth(),
+        Some(identity) => {
+            config.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(identity)))
+        }
+    };
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
 }
 
 fn too_long() -> IamError {
@@ -364,16 +361,16 @@ mod tests {
     use super::*;
     use crate::clock::{ManualClock, SystemClock};
 
-    fn settings() -> ClientSettings {
-        ClientSettings {
-            connect_deadline: Duration::from_secs(1),
-            ca_file: None,
-        }
-    }
+    const CONNECT_DEADLINE: Duration = Duration::from_secs(1);
 
     #[test]
     fn span_of_a_request_has_its_address_without_credentials_query_and_fragment() {
-        let client = UpstreamClient::new(&settings(), Arc::new(SystemClock::default()));
+        let client = UpstreamClient::new(
+            CONNECT_DEADLINE,
+            None,
+            None,
+            Arc::new(SystemClock::default()),
+        );
         let url = Url::parse("https://user:secret@iam.test:8443/token?secret=1#secret").unwrap();
         let request = client.unwrap().get(&url).build().unwrap();
         let attributes = client_span(&request).attributes.unwrap();
@@ -421,7 +418,8 @@ mod tests {
         }
         let names = Arc::new(NameService(Mutex::new(address(&old))));
         let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-        let builder = client_builder(&settings(), None).expect("a builder");
+        let tls = tls_config(Vec::new(), None).expect("TLS");
+        let builder = move || client_builder(&tls, CONNECT_DEADLINE);
         let resolver = Arc::<NameService>::clone(&names);
         let with_resolver = move || builder().dns_resolver(Arc::clone(&resolver));
         let client = RecycledClient::new(with_resolver, Arc::<ManualClock>::clone(&clock));

@@ -1,11 +1,10 @@
 //! The address of a client, and the networks that count as one client.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// The address of a client. An IPv4 address in IPv6 form (RFC 4291 section 2.5.5.2) is the IPv4
 /// address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, derive_more::Display, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientAddress(IpAddr);
 
 impl ClientAddress {
@@ -40,12 +39,6 @@ impl ClientAddress {
 impl From<IpAddr> for ClientAddress {
     fn from(address: IpAddr) -> Self {
         Self(address.to_canonical())
-    }
-}
-
-impl fmt::Display for ClientAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

@@ -15,13 +15,12 @@ use url::Url;
 
 use crate::adapter::{Capabilities, IamAdapter, SetupError};
 use crate::claims::Claims;
-use crate::client::ClientSettings;
 use crate::clock::Clock;
 use crate::error::{Detail, IamError, Misconfiguration};
 use crate::json::UniqueMembers;
 use crate::jwk::VerificationKeys;
 use crate::oauth2_client::{
-    ClientAuthPreset, Granted, OAuth2Client, PermissionNames, Rejected, TokenKind, foreign_client,
+    Granted, OAuth2Client, PermissionNames, Rejected, TokenKind, foreign_client,
 };
 use crate::scope::Permissions;
 use crate::settings::AdapterSettings as _;
@@ -35,6 +34,7 @@ mod wire;
 
 pub use settings::KeycloakSettings;
 
+use dialect::DIALECT;
 use settings::SECTION;
 use wire::{IntrospectedToken, TokenGrant, UnverifiedRefreshToken};
 
@@ -73,16 +73,12 @@ impl Keycloak {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SetupError> {
         let server = OAuth2Client::new(
-            SECTION,
-            &settings.problems(false),
-            (&settings.client_auth, ClientAuthPreset::default()),
-            &ClientSettings {
-                connect_deadline,
-                ca_file: settings.ca_file.clone(),
-            },
+            (SECTION, settings.problems(false)),
+            &settings.client,
+            connect_deadline,
             clock,
             settings.expected_issuer(),
-            dialect::dialect(settings.client_auth.client_auth_method),
+            DIALECT,
         )?;
         let protocol =
             |path: &[&str]| settings.realm_url(&[&["protocol", "openid-connect"], path].concat());
@@ -131,7 +127,7 @@ impl Keycloak {
             self.server.end_abandoned(NAME, requests.collect());
         });
         let login = match response {
-            Ok(grant) => read_grant(grant, &self.settings.client_auth.client_id)?,
+            Ok(grant) => read_grant(grant, &self.settings.client.client_id)?,
             Err(Rejected::InvalidGrant(description)) => {
                 return Err(IamError::Refused(dialect::login_refusal(&description)));
             }
@@ -190,7 +186,7 @@ impl Keycloak {
         }
         let is_same = response.sub.as_deref() == Some(session.subject.as_str())
             && response.sid.as_deref() == Some(session.id.as_str())
-            && response.is_of_client(&self.settings.client_auth.client_id);
+            && response.is_of_client(&self.settings.client.client_id);
         if !is_same {
             self.check_client(session)?;
             return Err(IamError::Unreadable(
@@ -201,8 +197,8 @@ impl Keycloak {
         Ok(Introspection::Active {
             subject: session.subject.clone(),
             permissions: self.permissions(&response),
-            groups: response.groups.names(),
-            claims: self.settings.claims.read(&members)?,
+            groups: response.group_names(),
+            claims: self.settings.client.claims.read(&members)?,
         })
     }
 
@@ -241,9 +237,7 @@ impl Keycloak {
     /// A refresh token that names no client is accepted.
     fn check_client(&self, session: &UpstreamSession) -> Result<(), IamError> {
         match UnverifiedRefreshToken::read(&session.secret) {
-            Some(token) if token.azp != self.settings.client_auth.client_id => {
-                Err(foreign_client())
-            }
+            Some(token) if token.azp != self.settings.client.client_id => Err(foreign_client()),
             Some(_) | None => Ok(()),
         }
     }
@@ -345,7 +339,7 @@ impl IamAdapter for Keycloak {
     }
 
     fn logout_audience(&self) -> Option<&str> {
-        Some(&self.settings.client_auth.client_id)
+        Some(&self.settings.client.client_id)
     }
 
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {

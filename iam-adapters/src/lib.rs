@@ -35,7 +35,7 @@ pub use client_address::{ClientAddress, Network};
 pub use clock::{Clock, Moment};
 pub use error::{Detail, IamError, Misconfiguration, Refusal};
 pub use logout_token::{LogoutNotice, LogoutTokenError, LogoutTokens};
-pub use oauth2_client::{AssertionAudience, ClientAuthMethod, ClientAuthSettings, ClientSection};
+pub use oauth2_client::{AssertionAudience, ClientAuthMethod, ClientSection, OAuth2ClientSettings};
 pub use replaceable::Replaceable;
 pub use resilient::ResilientAdapter;
 pub use scope::{AllowedScopes, InvalidScope, Permission, Permissions, Scope, ScopePattern};

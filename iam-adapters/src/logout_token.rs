@@ -10,7 +10,6 @@ mod jws;
 mod key_cache;
 mod used_tokens;
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use strum::{IntoStaticStr, VariantArray};
@@ -52,11 +51,15 @@ pub struct LogoutNotice {
 }
 
 /// Verifies the logout tokens of one IAM.
+#[derive(derive_more::Debug)]
 pub struct LogoutTokens {
     iam: Arc<dyn IamAdapter>,
     audience: String,
+    #[debug(skip)]
     clock: Arc<dyn Clock>,
+    #[debug(skip)]
     keys: Arc<KeyCache>,
+    #[debug(skip)]
     used: Mutex<UsedTokens>,
 }
 
@@ -102,15 +105,6 @@ impl LogoutTokens {
 
     fn used(&self) -> MutexGuard<'_, UsedTokens> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for LogoutTokens {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LogoutTokens")
-            .field("iam", &self.iam)
-            .field("audience", &self.audience)
-            .finish_non_exhaustive()
     }
 }
 

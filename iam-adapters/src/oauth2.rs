@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use crate::adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation, SetupError};
-use crate::client::{ClientSettings, Response};
+use crate::client::Response;
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration, Refusal};
 use crate::json;
@@ -95,7 +95,7 @@ impl OAuth2 {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SetupError> {
         let dialect = Dialect {
-            client_auth_method: settings.client_auth.client_auth_method,
+            client_auth: settings.client_auth_preset(),
             not_found: (
                 Misconfiguration::Other,
                 "check issuer, discovery_url and the endpoints",
@@ -107,13 +107,9 @@ impl OAuth2 {
             explain,
         };
         let server = OAuth2Client::new(
-            SECTION,
-            &settings.problems(false),
-            (&settings.client_auth, settings.client_auth_preset()),
-            &ClientSettings {
-                connect_deadline,
-                ca_file: settings.ca_file.clone(),
-            },
+            (SECTION, settings.problems(false)),
+            &settings.client,
+            connect_deadline,
             Arc::clone(&clock),
             settings.issuer.clone(),
             dialect,
@@ -171,7 +167,7 @@ impl OAuth2 {
     /// The endpoints of the settings, and else those of the discovery document.
     fn select_endpoints(&self, metadata: &Metadata) -> Result<Endpoints, IamError> {
         let settings = &self.settings;
-        let by_tls = settings.client_auth.client_auth_method == ClientAuthMethod::TlsClientAuth;
+        let by_tls = settings.client.client_auth_method == ClientAuthMethod::TlsClientAuth;
         // An endpoint of the discovery document must be https if the issuer is.
         let only_https = by_tls || settings.issuer.starts_with("https:");
         let usable = |url: &Url| {
@@ -284,7 +280,7 @@ impl OAuth2 {
             }
         };
         let session_tokens = UpstreamTokens {
-            client_id: self.settings.client_auth.client_id.clone(),
+            client_id: self.settings.client.client_id.clone(),
             introspected: self.settings.introspect(),
             access_token,
             refresh_token,
@@ -301,7 +297,7 @@ impl OAuth2 {
         if expires_in.is_some_and(|lifetime| lifetime.is_zero()) {
             return Err(self.server.active_session_reported_inactive());
         }
-        let claims = self.settings.claims.read(introspected.members())?;
+        let claims = self.settings.client.claims.read(introspected.members())?;
         ScopeGuard::into_inner(abandoned);
         Ok(Authenticated {
             session,
@@ -344,8 +340,7 @@ impl OAuth2 {
 
     fn is_active(&self, introspected: &IntrospectionClaims) -> Result<bool, IamError> {
         let (issuer, now) = (&self.server.issuer, self.clock.now());
-        let is_active =
-            introspected.is_active(issuer, &self.settings.client_auth.client_id, now)?;
+        let is_active = introspected.is_active(issuer, &self.settings.client.client_id, now)?;
         if is_active {
             self.server.proofs.record_active();
         }
@@ -356,7 +351,7 @@ impl OAuth2 {
     /// them.
     fn tokens(&self, session: &UpstreamSession) -> Result<UpstreamTokens, IamError> {
         let tokens = UpstreamTokens::open(session)?;
-        if tokens.client_id == self.settings.client_auth.client_id {
+        if tokens.client_id == self.settings.client.client_id {
             Ok(tokens)
         } else {
             Err(foreign_client())
@@ -405,7 +400,7 @@ impl OAuth2 {
             subject,
             permissions: self.permissions(&introspected)?,
             groups: self.groups(&introspected),
-            claims: self.settings.claims.read(introspected.members())?,
+            claims: self.settings.client.claims.read(introspected.members())?,
         })
     }
 
@@ -668,7 +663,7 @@ mod tests {
         let clock = Arc::new(SystemClock::default());
         let mut adapter = OAuth2::new(&settings, Duration::ZERO, clock).expect("an adapter");
         // So that no certificate is needed.
-        adapter.settings.client_auth.client_auth_method =
+        adapter.settings.client.client_auth_method =
             serde_json::from_value(json!(method)).expect("a method");
         let metadata = serde_json::from_value(document.clone()).expect("metadata");
         let selected = adapter.select_endpoints(&metadata);

@@ -13,30 +13,26 @@ use url::Url;
 
 use crate::abandoned;
 use crate::adapter::SetupError;
-use crate::client::{ClientSettings, Response, UpstreamClient};
+use crate::client::{Response, UpstreamClient};
 use crate::clock::Clock;
 use crate::error::{Detail, IamError, Misconfiguration};
 use crate::json;
 use crate::types::{ClientContext, Credentials};
 
-mod client_auth_settings;
 mod client_authentication;
 mod error_response;
 mod issued_tokens;
 mod permission_names;
 mod proofs;
-mod section;
+mod settings;
 
-pub(crate) use client_auth_settings::ClientAuthPreset;
-pub use client_auth_settings::{
-    AssertionAudience, ClientAuthMethod, ClientAuthSettings, ClientSection,
-};
 pub(crate) use error_response::{
     Dialect, ErrorResponse, RefusedStatus, Rejected, UNSUPPORTED_TOKEN_TYPE, as_code, error_code,
 };
 pub use issued_tokens::TokenKind;
 pub(crate) use permission_names::PermissionNames;
-pub(crate) use section::{SectionProblems, plain_url, shown_issuer};
+pub use settings::{AssertionAudience, ClientAuthMethod, ClientSection, OAuth2ClientSettings};
+pub(crate) use settings::{ClientAuthPreset, plain_url, shown_issuer};
 
 use client_authentication::ClientAuthentication;
 use issued_tokens::issued_tokens;
@@ -93,24 +89,26 @@ pub(crate) struct Granted<T> {
 impl OAuth2Client {
     /// The client of an adapter whose section of the settings has these problems. Does not connect.
     pub(crate) fn new(
-        section: &'static str,
-        problems: &[String],
-        (client_auth, preset): (&ClientAuthSettings, ClientAuthPreset),
-        settings: &ClientSettings,
+        (section, problems): (&'static str, Vec<String>),
+        settings: &OAuth2ClientSettings,
+        connect_deadline: Duration,
         clock: Arc<dyn Clock>,
         issuer: String,
         dialect: Dialect,
     ) -> Result<Self, SetupError> {
-        let refused = |problems: &[String]| SetupError::Settings(problems.join("\n"));
         if !problems.is_empty() {
-            return Err(refused(problems));
+            return Err(SetupError(problems));
         }
-        let authentication = client_auth.authentication(section, &issuer, preset);
-        let authentication = authentication.map_err(|problems| refused(&problems))?;
-        let identity = authentication.identity();
-        let http = UpstreamClient::with_identity(settings, identity, Arc::clone(&clock));
+        let authentication = settings.authentication(section, &issuer, dialect.client_auth);
+        let authentication = authentication.map_err(SetupError)?;
+        let http = UpstreamClient::new(
+            connect_deadline,
+            settings.ca_file.as_deref(),
+            authentication.identity(),
+            Arc::clone(&clock),
+        );
         Ok(Self {
-            http: http.map_err(|source| SetupError::Client { section, source })?,
+            http: http.map_err(|error| SetupError(vec![format!("{section}: {error}")]))?,
             authentication,
             clock,
             issuer,
@@ -161,7 +159,7 @@ impl OAuth2Client {
 
     /// The meaning of a response that is not the expected success.
     pub(crate) fn rejected(&self, response: &Response) -> Rejected {
-        error_response::meaning(response, &self.dialect)
+        error_response::meaning(response, &self.dialect, self.authentication.method)
     }
 
     /// Resource owner password credentials grant (RFC 6749 section 4.3). Sends the client's address and
@@ -234,7 +232,7 @@ impl OAuth2Client {
                 Misconfiguration::ClientSecret,
                 format!(
                     "status 401, error {code}: {}",
-                    self.dialect.client_auth_method.hint()
+                    self.authentication.method.hint()
                 ),
             ),
             rejected => rejected.into_fault(),

@@ -26,7 +26,7 @@ use crate::types::{
 };
 
 pub use group_table::{GroupRule, GroupTable, InvalidGroup};
-pub use policy_server::{PolicyServer, PolicyServerSettings};
+pub use policy_server::PolicyServer;
 
 /// The limit of a look-up in the table, which takes no time.
 const UNLIMITED: CallLimit = CallLimit {

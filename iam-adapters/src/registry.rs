@@ -3,9 +3,7 @@
 //!
 //! The registry is a value: a program with another kind of IAM adds it to those of [`Registry::default`].
 
-use std::fmt;
 use std::num::NonZeroU32;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +13,6 @@ use serde::de::DeserializeOwned;
 use serde_aux::serde_introspection::serde_introspect;
 
 use crate::adapter::{IamAdapter, SetupError};
-use crate::claims::ClaimSources;
 use crate::clock::Clock;
 use crate::keycloak::{self, KeycloakSettings};
 use crate::oauth2::{self, OAuth2Settings};
@@ -23,8 +20,12 @@ use crate::oauth2_client::ClientSection;
 use crate::settings::AdapterSettings;
 
 /// The settings of the IAM, of any kind.
-#[derive(Clone)]
+///
+/// The `Debug` form is without the values by their keys, which can be addresses with credentials.
+#[derive(Clone, derive_more::Debug, derive_more::Deref)]
+#[debug("{settings:?}")]
 pub struct IamSettings {
+    #[deref(forward)]
     settings: Arc<dyn AdapterSettings>,
     json: serde_json::Value,
 }
@@ -46,21 +47,6 @@ impl IamSettings {
     }
 }
 
-impl Deref for IamSettings {
-    type Target = dyn AdapterSettings;
-
-    fn deref(&self) -> &Self::Target {
-        &*self.settings
-    }
-}
-
-/// Without the values by their keys, which can be addresses with credentials.
-impl fmt::Debug for IamSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.settings.fmt(f)
-    }
-}
-
 /// Stands for a missing section `[iam.…]`. Commands that need no IAM accept it.
 #[derive(Debug, Serialize)]
 struct Unconfigured {
@@ -70,10 +56,6 @@ struct Unconfigured {
 }
 
 impl AdapterSettings for Unconfigured {
-    fn claims(&self) -> &ClaimSources {
-        const { &ClaimSources::NONE }
-    }
-
     fn name(&self) -> &'static str {
         "none"
     }
@@ -85,7 +67,7 @@ impl AdapterSettings for Unconfigured {
     fn connect(&self, _: Arc<dyn Clock>, _: Duration) -> Result<Arc<dyn IamAdapter>, SetupError> {
         let sections = &self.sections;
         let problem = format!("iam: no IAM is configured; one section is needed, of {sections}");
-        Err(SetupError::Settings(problem))
+        Err(SetupError(vec![problem]))
     }
 
     fn logins_per_second(&self) -> Option<NonZeroU32> {

@@ -3,7 +3,6 @@
 
 mod circuit_breaker;
 mod concurrency_limit;
-mod deadline;
 mod observation;
 mod retry;
 
@@ -14,7 +13,7 @@ use std::{fmt, iter};
 
 use async_trait::async_trait;
 use strum::IntoStaticStr;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::adapter::{Capabilities, IamAdapter};
 use crate::client::CLOCK_OFFSET;
@@ -27,9 +26,12 @@ use crate::types::{Authenticated, ClientContext, Credentials, Introspection, Ups
 pub use circuit_breaker::{Circuit, CircuitBreaker, Permit, Requester};
 
 use concurrency_limit::ConcurrencyLimit;
-use deadline::Deadline;
 use observation::Observation;
 use retry::with_retries;
+
+/// The part of the deadline in which a call must get a permit. The rest is for the response, so that
+/// [`IamError::TimedOut`] is about the IAM and not about the wait for a permit.
+const WAITING_SHARE: u32 = 2;
 
 /// A call of the gateway to an IAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
@@ -108,7 +110,7 @@ pub(crate) struct CallLayers {
     /// None for [`Operation::Probe`].
     circuit: Option<CircuitBreaker>,
     concurrency: ConcurrencyLimit,
-    deadline: Deadline,
+    deadline: Duration,
 }
 
 impl CallLayers {
@@ -137,7 +139,7 @@ impl CallLayers {
             },
             circuit,
             concurrency: ConcurrencyLimit::new(limit.concurrency),
-            deadline: Deadline(limit.deadline),
+            deadline: limit.deadline,
         }
     }
 
@@ -153,14 +155,15 @@ impl CallLayers {
         let call = async {
             let started = Instant::now();
             self.check_circuit()?;
-            let until = self.deadline.of_waiting(started);
+            let until = started + self.deadline / WAITING_SHARE;
             let _permit = self.concurrency.acquire(until).await?;
             // The circuit may have opened while this call waited.
             let admitted = self.circuit.as_ref();
             let admitted = admitted.map(|circuit| circuit.admit().ok_or(IamError::CircuitOpen));
             let admitted = admitted.transpose()?;
             let attempts = with_retries(self.observation.operation, admitted.as_ref(), attempt);
-            let result = self.deadline.bound(started, attempts).await;
+            let ended = timeout_at(started + self.deadline, attempts).await;
+            let result = ended.unwrap_or(Err(IamError::TimedOut(self.deadline)));
             if let Some(permit) = admitted {
                 // A server that cannot be reached has not seen for whom the call was.
                 let is_unreachable = matches!(result, Err(IamError::Unreachable(_)));

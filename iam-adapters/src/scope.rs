@@ -1,7 +1,6 @@
 //! Scopes that a client requests, and permissions that a user has.
 
 use std::borrow::Borrow;
-use std::fmt;
 
 use thiserror::Error;
 
@@ -96,7 +95,7 @@ pub enum InvalidScope {
 }
 
 /// A scope name that a user can have.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, derive_more::Display, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Permission(Box<str>);
 
 impl Permission {
@@ -126,12 +125,6 @@ impl Permission {
 impl Borrow<str> for Permission {
     fn borrow(&self) -> &str {
         &self.0
-    }
-}
-
-impl fmt::Display for Permission {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

@@ -1,6 +1,5 @@
 //! A secret in its own file, as orchestrators provide it.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -32,34 +31,19 @@ const BYTES_MAX: usize = 64 * 1024;
 
 /// Why a secret cannot be read from a file. Names the file, and contains nothing of its content.
 #[derive(Debug, Error)]
-pub struct SecretFileError {
-    path: PathBuf,
-    reason: SecretProblem,
-}
-
-impl fmt::Display for SecretFileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, reason } = self;
-        match reason {
-            SecretProblem::Io(_) if path.is_relative() => write!(
-                f,
-                "{reason} (a relative path, not shown because it may be the secret itself)"
-            ),
-            SecretProblem::Io(_) | SecretProblem::Exposed(_) | SecretProblem::NotASecret => {
-                write!(f, "{}: {reason}", path.display())
-            }
-        }
-    }
-}
-
-#[derive(Debug, Error)]
-enum SecretProblem {
-    #[error("{}", files::reason(.0))]
-    Io(#[from] io::Error),
-    #[error(transparent)]
-    Exposed(#[from] Exposed),
-    #[error("is not a secret in UTF-8 of at most 64 KiB")]
-    NotASecret,
+pub enum SecretFileError {
+    /// It cannot be read.
+    #[error("{}: {}", .0.display(), files::reason(.1))]
+    Io(PathBuf, #[source] io::Error),
+    /// As [`Self::Io`], where the path may be the secret itself.
+    #[error("{} (a relative path, not shown because it may be the secret itself)", files::reason(.0))]
+    AtRelativePath(#[source] io::Error),
+    /// Others may read or change it.
+    #[error("{}: {}", .0.display(), .1)]
+    Exposed(PathBuf, #[source] Exposed),
+    /// Its content is no secret.
+    #[error("{}: is not a secret in UTF-8 of at most 64 KiB", .0.display())]
+    NotASecret(PathBuf),
 }
 
 /// Reads the secret, without the line break at its end that editors add.
@@ -68,21 +52,23 @@ enum SecretProblem {
 ///
 /// [`SecretFileError`].
 pub fn read(path: &Path) -> Result<SecretString, SecretFileError> {
-    contents(path).map_err(|reason| SecretFileError {
-        path: path.to_owned(),
-        reason,
-    })
-}
-
-fn contents(path: &Path) -> Result<SecretString, SecretProblem> {
-    let file = File::open(path)?;
-    Exposed::refuse(path, files::mode(&file.metadata()?))?;
+    let io = |error| {
+        if path.is_relative() {
+            SecretFileError::AtRelativePath(error)
+        } else {
+            SecretFileError::Io(path.to_owned(), error)
+        }
+    };
+    let file = File::open(path).map_err(io)?;
+    let mode = files::mode(&file.metadata().map_err(io)?);
+    let exposed = |exposed| SecretFileError::Exposed(path.to_owned(), exposed);
+    Exposed::refuse(path, mode).map_err(exposed)?;
     let mut bytes = Zeroizing::new(Vec::with_capacity(BYTES_MAX + 1));
-    file.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
-    if bytes.len() > BYTES_MAX {
-        return Err(SecretProblem::NotASecret);
-    }
-    let text = std::str::from_utf8(&bytes).map_err(|_| SecretProblem::NotASecret)?;
+    let mut limited = file.take(BYTES_MAX as u64 + 1);
+    limited.read_to_end(&mut bytes).map_err(io)?;
+    let text = std::str::from_utf8(&bytes).ok();
+    let text = text.filter(|_| bytes.len() <= BYTES_MAX);
+    let text = text.ok_or_else(|| SecretFileError::NotASecret(path.to_owned()))?;
     Ok(SecretString::from(text.trim_end_matches(['\r', '\n'])))
 }
 

@@ -32,8 +32,11 @@ pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
     ) -> Result<Arc<dyn IamAdapter>, SetupError>;
 
     /// How many logins per second a small installation of the IAM can process, from all replicas;
-    /// `None`: unlimited.
-    fn logins_per_second(&self) -> Option<NonZeroU32>;
+    /// `None`: unlimited. By default that of Keycloak: two cores with 15 logins per second each, according to
+    /// its sizing guide. Small servers that hash passwords with one core are slower.
+    fn logins_per_second(&self) -> Option<NonZeroU32> {
+        NonZeroU32::new(30)
+    }
 
     /// How many sessions an account may begin per minute by default; 0: unlimited.
     fn sessions_per_minute(&self) -> u32 {
@@ -46,7 +49,9 @@ pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
     }
 
     /// The claims of access tokens that the IAM states.
-    fn claims(&self) -> &ClaimSources;
+    fn claims(&self) -> &ClaimSources {
+        const { &ClaimSources::NONE }
+    }
 
     /// The settings whose defaults depend on other ones, by name, with the values in effect.
     fn derived(&self) -> serde_json::Value {

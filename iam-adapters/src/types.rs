@@ -1,6 +1,5 @@
 //! The types that the gateway and the adapters share.
 
-use std::fmt;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
@@ -24,8 +23,10 @@ pub const OTP_MAX: usize = 64;
 
 /// An e-mail address, a password and perhaps a one-time password, exactly as the user sent them.
 ///
-/// None is trimmed, case-folded or normalised; the IAM decides about that.
-#[derive(Clone)]
+/// None is trimmed, case-folded or normalised; the IAM decides about that. The `Debug` form is redacted: an e-mail
+/// address is personal data, and no log needs it.
+#[derive(Clone, derive_more::Debug)]
+#[debug("Credentials([REDACTED])")]
 pub struct Credentials {
     email: String,
     password: SecretString,
@@ -102,13 +103,6 @@ impl Credentials {
     }
 }
 
-/// Redacted: an e-mail address is personal data, and no log needs it.
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Credentials([REDACTED])")
-    }
-}
-
 /// Why texts are not valid credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InvalidCredentials {
@@ -142,7 +136,7 @@ pub struct ClientContext {
 }
 
 /// The immutable id of a user at the IAM. Not the e-mail address, which may pass to another user.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, derive_more::Display, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Subject(String);
 
 impl Subject {
@@ -157,12 +151,6 @@ impl Subject {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-impl fmt::Display for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

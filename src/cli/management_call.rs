@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::IamError;
-use iam_adapters::client::{ClientSettings, Response, UpstreamClient};
+use iam_adapters::client::{Response, UpstreamClient};
 use iam_adapters::clock::SystemClock;
 use tokio::time::timeout;
 use url::Url;
@@ -22,11 +22,8 @@ pub(super) fn call(
     late: &str,
     call: impl AsyncFnOnce(UpstreamClient) -> Result<Response, IamError>,
 ) -> anyhow::Result<Result<Response, String>> {
-    let connection = ClientSettings {
-        connect_deadline: deadline,
-        ca_file: None,
-    };
-    let client = UpstreamClient::new(&connection, Arc::new(SystemClock::default()))?;
+    let clock = Arc::new(SystemClock::default());
+    let client = UpstreamClient::new(deadline, None, None, clock)?;
     let response = runtime()?.block_on(async { timeout(deadline, call(client)).await });
     Ok(match response {
         Err(_) => Err(late.to_owned()),

@@ -113,7 +113,7 @@ fn secret_of_digits_keeps_leading_zeros_and_boolean_like_text_stays_text() {
         let over = [("IAM__KEYCLOAK__CLIENT_SECRET", secret)];
         let settings = load_text(KEYCLOAK, &over).expect("valid");
         let keycloak = of_kind::<KeycloakSettings>(&settings.iams[0].adapter);
-        let read = &keycloak.expect("Keycloak").client_auth.client_secret;
+        let read = &keycloak.expect("Keycloak").client.client_secret;
         let read = read.as_ref().expect("a secret");
         assert_eq!(read.expose_secret(), secret);
     }
@@ -331,7 +331,7 @@ fn client_secret_is_read_from_its_file() {
         let text = format!("{KEYCLOAK}\nclient_secret_file = {:?}", file.path());
         load_text(&text, &[]).map(|settings| {
             let keycloak = of_kind::<KeycloakSettings>(&settings.iams[0].adapter);
-            let secret = &keycloak.expect("Keycloak's").client_auth.client_secret;
+            let secret = &keycloak.expect("Keycloak's").client.client_secret;
             secret
                 .as_ref()
                 .expect("a secret")

@@ -5,11 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::Clock;
-use iam_adapters::client::{ClientSettings, address_problems};
+use iam_adapters::client::{ClientError, UpstreamClient, address_problems};
 use iam_adapters::name::Name as _;
-use iam_adapters::permission_source::{
-    GroupTable, PermissionSource, PolicyServer, PolicyServerSettings,
-};
+use iam_adapters::permission_source::{GroupTable, PermissionSource, PolicyServer};
 use iam_adapters::resilient::CallLimit;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Serialize;
@@ -128,25 +126,22 @@ impl PermissionSettings {
             PermissionSourceKind::Iam => None,
             PermissionSourceKind::Groups => Some(PermissionSource::Groups(self.groups.clone())),
             PermissionSourceKind::Http => {
-                let settings = PolicyServerSettings {
-                    url: (**self.url.as_ref()?).clone(),
+                let url = (**self.url.as_ref()?).clone();
+                let ca_file = self.ca_file.as_deref();
+                let client =
+                    UpstreamClient::new(connect_deadline, ca_file, None, Arc::clone(clock));
+                let failed =
+                    |error: &ClientError| problems.add_lines(&format!("permissions.{error}"));
+                let server = PolicyServer {
+                    url,
                     token: self.token.clone(),
-                    client: ClientSettings {
-                        connect_deadline,
-                        ca_file: self.ca_file.clone(),
-                    },
+                    client: client.inspect_err(failed).ok()?,
                 };
                 let limit = CallLimit {
                     deadline: self.deadline,
                     concurrency: self.concurrency,
                 };
-                match PolicyServer::new(settings, Arc::clone(clock)) {
-                    Ok(server) => Some(PermissionSource::Http(Box::new(server), limit)),
-                    Err(error) => {
-                        problems.add_lines(&format!("permissions.{error}"));
-                        None
-                    }
-                }
+                Some(PermissionSource::Http(Box::new(server), limit))
             }
         }
     }

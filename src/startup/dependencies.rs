@@ -51,7 +51,7 @@ impl Reloadable {
             let deadline = iam.upstream.connect_deadline;
             let adapter = iam.adapter.connect(Arc::clone(clock), deadline);
             let refused = |error: &SetupError| {
-                for line in error.to_string().lines() {
+                for line in &error.0 {
                     problems.add_lines(&iam.own_key(line));
                 }
             };

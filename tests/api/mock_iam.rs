@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use actix_web::rt::System;
 use auth_gateway_dev::{MockIam, MockIamSettings, Namespace, Namespaces};
-use iam_adapters::ClientAuthSettings;
 use iam_adapters::Clock;
+use iam_adapters::OAuth2ClientSettings;
 use iam_adapters::keycloak::{Keycloak, KeycloakSettings};
 use mock_iam::Users;
 use mock_iam::wire::{RealmKeys, ServerSettings};
@@ -98,11 +98,9 @@ impl RunningMock {
         KeycloakSettings {
             url: self.url.parse().expect("an address"),
             realm: REALM.to_owned(),
-            client_auth: client_auth(CLIENT, SECRET),
+            client: client_auth(CLIENT, SECRET),
             permissions_client: self.permissions_client.clone(),
-            ca_file: None,
             issuer: None,
-            claims: iam_adapters::ClaimSources::NONE,
         }
     }
 
@@ -112,11 +110,11 @@ impl RunningMock {
     }
 }
 
-fn client_auth(client_id: &str, secret: &str) -> ClientAuthSettings {
-    ClientAuthSettings {
+fn client_auth(client_id: &str, secret: &str) -> OAuth2ClientSettings {
+    OAuth2ClientSettings {
         client_id: client_id.to_owned(),
         client_secret: Some(secret.into()),
-        ..ClientAuthSettings::default()
+        ..OAuth2ClientSettings::default()
     }
 }
 

@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use iam_adapters::keycloak::KeycloakSettings;
 use iam_adapters::{
-    ClaimSources, ClientAuthSettings, IamAdapter, Permission, Permissions, Subject, UpstreamSession,
+    ClaimSources, IamAdapter, OAuth2ClientSettings, Permission, Permissions, Subject,
+    UpstreamSession,
 };
 use iam_conformance::{Account, AccountState, ClaimMembers, Fixture};
 use reqwest::{Method, StatusCode};
@@ -224,16 +225,15 @@ fn settings(keycloak: &Keycloak, from: PermissionsFrom, claims: ClaimSources) ->
     KeycloakSettings {
         url: keycloak.url.parse().expect("an address"),
         realm: keycloak.realm.clone(),
-        client_auth: ClientAuthSettings {
+        client: OAuth2ClientSettings {
             client_id: keycloak.client_id.clone(),
             client_secret: Some(keycloak.client_secret.clone()),
-            ..ClientAuthSettings::default()
+            claims,
+            ..OAuth2ClientSettings::default()
         },
         permissions_client: (from == PermissionsFrom::Client)
             .then(|| PERMISSIONS_CLIENT.to_owned()),
-        ca_file: None,
         issuer: None,
-        claims,
     }
 }
 

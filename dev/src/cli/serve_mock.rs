@@ -156,8 +156,8 @@ fn server_settings(settings: &Settings) -> Result<ServerSettings, UserError> {
         Some((name, keycloak)) => ServerSettings {
             url: keycloak.url.clone(),
             realm: keycloak.realm.clone(),
-            client_id: keycloak.client_auth.client_id.clone(),
-            client_secret: (keycloak.client_auth)
+            client_id: keycloak.client.client_id.clone(),
+            client_secret: (keycloak.client)
                 .secret(&format!("iam.{name}"))
                 .map_err(UserError::Request)?,
             permissions_client: keycloak.permissions_client.clone(),

@@ -91,7 +91,7 @@ impl AdapterSettings for MockSettings {
         _: Duration,
     ) -> Result<Arc<dyn IamAdapter>, SetupError> {
         let mock = Mock::connect(self, clock)
-            .map_err(|invalid| SetupError::Settings(format!("iam.mock.users_file: {invalid}")))?;
+            .map_err(|invalid| SetupError(vec![format!("iam.mock.users_file: {invalid}")]))?;
         Ok(Arc::new(mock))
     }
 

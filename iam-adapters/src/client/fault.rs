@@ -2,7 +2,7 @@
 //! contain neither the URL nor text of the server, such as the names in a certificate.
 
 use std::error::Error as StdError;
-use std::{fmt, io};
+use std::io;
 
 use rustls::{AlertDescription, CertificateError, Error as TlsError};
 use thiserror::Error;
@@ -53,15 +53,10 @@ pub(super) fn of(error: reqwest::Error) -> IamError {
 }
 
 /// An error of the operating system or of hyper. The errors around it have addresses.
-#[derive(Error)]
+#[derive(derive_more::Debug, Error)]
+#[debug("{self}")]
 #[error("{}", causes(.0).last().map(ToString::to_string).unwrap_or_default())]
 struct InnermostCause(reqwest::Error);
-
-impl fmt::Debug for InnermostCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
 
 /// What servers of TLS say about a request without it, with status 400: nginx, Go, Apache and Tomcat.
 const WITHOUT_TLS: [&str; 4] = [

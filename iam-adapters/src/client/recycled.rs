@@ -6,7 +6,6 @@
 //! So a busy client would keep its first addresses, for example of a server that is no longer primary
 //! after a failover. A replaced client completes its calls in flight, and then closes its connections.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +20,8 @@ use crate::clock::{Clock, Moment};
 const LIFETIME: Duration = Duration::from_secs(30);
 
 /// The current client of each thread, and the function that creates the next one.
+#[derive(derive_more::Debug)]
+#[debug("RecycledClient {{ .. }}")]
 pub(super) struct RecycledClient {
     builder: Box<dyn Fn() -> ClientBuilder + Send + Sync>,
     pub(super) clock: Arc<dyn Clock>,
@@ -60,11 +61,5 @@ impl RecycledClient {
             *client = next;
         }
         client.clone()
-    }
-}
-
-impl fmt::Debug for RecycledClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecycledClient").finish_non_exhaustive()
     }
 }

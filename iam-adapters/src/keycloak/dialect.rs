@@ -1,18 +1,16 @@
 //! The meaning of Keycloak's error responses beyond RFC 6749.
 
 use crate::error::{Misconfiguration, Refusal};
-use crate::oauth2_client::{ClientAuthMethod, Dialect, ErrorResponse};
+use crate::oauth2_client::{ClientAuthMethod, ClientAuthPreset, Dialect, ErrorResponse};
 
-pub(super) const fn dialect(client_auth_method: ClientAuthMethod) -> Dialect {
-    Dialect {
-        client_auth_method,
-        not_found: (Misconfiguration::Tenant, "check url and realm"),
-        introspection_hint: "check client_id and the host name of the IAM",
-        refused_error: None,
-        refused_status: None,
-        explain,
-    }
-}
+pub(super) const DIALECT: Dialect = Dialect {
+    client_auth: ClientAuthPreset::STANDARD,
+    not_found: (Misconfiguration::Tenant, "check url and realm"),
+    introspection_hint: "check client_id and the host name of the IAM",
+    refused_error: None,
+    refused_status: None,
+    explain,
+};
 
 fn explain(response: &ErrorResponse<'_>) -> Option<(Misconfiguration, &'static str)> {
     Some(

@@ -1,8 +1,5 @@
 //! The section `[iam.keycloak]` and its validation.
 
-use std::fmt;
-use std::num::NonZeroU32;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,16 +11,17 @@ use super::{Keycloak, NAME};
 use crate::adapter::{IamAdapter, SetupError};
 use crate::claims::ClaimSources;
 use crate::clock::Clock;
-use crate::oauth2_client::{
-    ClientAuthPreset, ClientAuthSettings, ClientSection, SectionProblems, plain_url,
-};
+use crate::oauth2_client::{ClientAuthPreset, ClientSection, OAuth2ClientSettings, plain_url};
 use crate::settings::AdapterSettings;
 
 /// The section, as in the configuration.
 pub(super) const SECTION: &str = "iam.keycloak";
 
 /// The section `[iam.keycloak]`.
-#[derive(Clone, Deserialize, Serialize)]
+///
+/// The `Debug` form has only what identifies the IAM. The other settings have the secret, or may have one by mistake.
+#[derive(Clone, derive_more::Debug, Deserialize, Serialize)]
+#[debug("KeycloakSettings {{ url: {}, realm: {realm:?}, .. }}", plain_url(url))]
 #[serde(deny_unknown_fields)]
 pub struct KeycloakSettings {
     /// The address to which `/realms/…` is appended.
@@ -32,26 +30,11 @@ pub struct KeycloakSettings {
     pub realm: String,
     /// The confidential client of this gateway.
     #[serde(flatten, skip_deserializing)]
-    pub client_auth: ClientAuthSettings,
+    pub client: OAuth2ClientSettings,
     /// The client whose roles are the permissions; `None`: the realm's roles.
     pub permissions_client: Option<String>,
-    /// PEM certificates to trust in addition to the machine's own.
-    pub ca_file: Option<PathBuf>,
     /// Keycloak's issuer, if `url` is not its public address; `None`: `{url}/realms/{realm}`.
     pub issuer: Option<String>,
-    /// The claims of access tokens that the IAM states.
-    #[serde(default)]
-    pub claims: ClaimSources,
-}
-
-/// Only what identifies the IAM. The other settings have the secret, or may have one by mistake.
-impl fmt::Debug for KeycloakSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeycloakSettings")
-            .field("url", &format_args!("{}", plain_url(&self.url)))
-            .field("realm", &self.realm)
-            .finish_non_exhaustive()
-    }
 }
 
 impl AdapterSettings for KeycloakSettings {
@@ -60,19 +43,17 @@ impl AdapterSettings for KeycloakSettings {
     }
 
     fn problems(&self, production: bool) -> Vec<String> {
-        let mut problems = SectionProblems::of(SECTION, production, &self.client_auth);
-        problems.address("url", Some(&self.url));
-        // In a path, dots mean another folder.
-        if matches!(self.realm.as_str(), "" | "." | "..") {
-            problems.add("realm: must be the name of a realm");
-        }
-        if let Some(issuer) = &self.issuer {
-            problems.issuer(issuer);
-        }
-        problems.not_empty("permissions_client", self.permissions_client.as_ref());
-        problems.certificates(self.ca_file.as_deref());
-        problems.claims(&self.claims);
-        problems.found
+        self.client.problems(SECTION, production, |problems| {
+            problems.address("url", Some(&self.url));
+            // In a path, dots mean another folder.
+            if matches!(self.realm.as_str(), "" | "." | "..") {
+                problems.add("realm: must be the name of a realm");
+            }
+            if let Some(issuer) = &self.issuer {
+                problems.issuer(issuer);
+            }
+            problems.not_empty("permissions_client", self.permissions_client.as_ref());
+        })
     }
 
     fn connect(
@@ -84,25 +65,20 @@ impl AdapterSettings for KeycloakSettings {
     }
 
     fn claims(&self) -> &ClaimSources {
-        &self.claims
+        &self.client.claims
     }
 
     fn derived(&self) -> Value {
         json!({
             "issuer": self.expected_issuer(),
-            "assertion_audience": self.client_auth.audience(ClientAuthPreset::default()),
+            "assertion_audience": self.client.audience(ClientAuthPreset::STANDARD),
         })
-    }
-
-    /// Two cores with 15 logins per second each, according to Keycloak's sizing guide.
-    fn logins_per_second(&self) -> Option<NonZeroU32> {
-        NonZeroU32::new(30)
     }
 }
 
 impl ClientSection for KeycloakSettings {
-    fn client_auth_mut(&mut self) -> &mut ClientAuthSettings {
-        &mut self.client_auth
+    fn client_mut(&mut self) -> &mut OAuth2ClientSettings {
+        &mut self.client
     }
 }
 

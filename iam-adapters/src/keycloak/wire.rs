@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use crate::json::object;
 
@@ -38,38 +38,21 @@ pub(super) struct IntrospectedToken {
     pub(super) realm_access: Roles,
     #[serde(default)]
     pub(super) resource_access: HashMap<String, Roles>,
-    #[serde(default)]
-    pub(super) groups: GroupsClaim,
+    /// A realm has it if an administrator adds a mapper of group memberships. Keycloak omits an empty list.
+    #[serde(default = "empty_list")]
+    groups: Value,
 }
 
-/// The claim `groups`, which a realm has if an administrator adds a mapper of group memberships.
-#[derive(Deserialize)]
-#[serde(untagged)]
-pub(super) enum GroupsClaim {
-    /// The names of the groups.
-    Names(Vec<String>),
-    /// A value of another mapper.
-    Other(IgnoredAny),
-}
-
-/// Keycloak omits an empty list.
-impl Default for GroupsClaim {
-    fn default() -> Self {
-        Self::Names(Vec::new())
-    }
-}
-
-impl GroupsClaim {
-    /// The names; `None` if the claim has another meaning.
-    pub(super) fn names(self) -> Option<Vec<String>> {
-        match self {
-            Self::Names(names) => Some(names),
-            Self::Other(_) => None,
-        }
-    }
+fn empty_list() -> Value {
+    Value::Array(Vec::new())
 }
 
 impl IntrospectedToken {
+    /// The names of the groups; `None` if the claim is of another mapper.
+    pub(super) fn group_names(&self) -> Option<Vec<String>> {
+        Vec::deserialize(&self.groups).ok()
+    }
+
     /// Whether the response is about a token of this client: at least one member names a client, and
     /// all of them name this one.
     pub(super) fn is_of_client(&self, client_id: &str) -> bool {

@@ -1,9 +1,6 @@
 //! The section `[iam.oauth2]` and its validation.
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::num::NonZeroU32;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +13,8 @@ use crate::adapter::{IamAdapter, SetupError};
 use crate::claims::ClaimSources;
 use crate::clock::Clock;
 use crate::oauth2_client::{
-    AssertionAudience, ClientAuthPreset, ClientAuthSettings, ClientSection, RefusedStatus,
-    SectionProblems, as_code, plain_url,
+    AssertionAudience, ClientAuthPreset, ClientSection, OAuth2ClientSettings, RefusedStatus,
+    as_code, shown_issuer,
 };
 use crate::scope::Scope;
 use crate::settings::AdapterSettings;
@@ -41,7 +38,11 @@ const GATEWAY_PARAMETERS: [&str; 8] = [
 ];
 
 /// The section `[iam.oauth2]`.
-#[derive(Clone, Deserialize, Serialize)]
+///
+/// The `Debug` form has only what identifies the server. The other settings have the secret, or may have one by
+/// mistake.
+#[derive(Clone, derive_more::Debug, Deserialize, Serialize)]
+#[debug("OAuth2Settings({})", shown_issuer(issuer))]
 #[serde(deny_unknown_fields)]
 pub struct OAuth2Settings {
     /// Sets the defaults for a known server.
@@ -56,11 +57,9 @@ pub struct OAuth2Settings {
     pub introspection_endpoint: Option<Url>,
     /// The revocation endpoint (RFC 7009), or that there is none.
     pub revocation_endpoint: Option<RevocationEndpoint>,
-    /// PEM certificates to trust in addition to the machine's own.
-    pub ca_file: Option<PathBuf>,
     /// The confidential client of this gateway.
     #[serde(flatten, skip_deserializing)]
-    pub client_auth: ClientAuthSettings,
+    pub client: OAuth2ClientSettings,
     /// The scope that a login requests; `None`: the server's default.
     pub scope: Option<String>,
     /// Further parameters of the token request of a login, form-encoded.
@@ -89,9 +88,6 @@ pub struct OAuth2Settings {
     /// Whether introspection returns the permissions that the user has now.
     #[serde(default)]
     pub current_permissions: bool,
-    /// The claims of access tokens that the IAM states.
-    #[serde(default)]
-    pub claims: ClaimSources,
 }
 
 /// A server whose differences from the standard are known.
@@ -153,84 +149,72 @@ pub enum DeletedAccount {
     WithoutSubject,
 }
 
-/// Only what identifies the server. The other settings have the secret, or may have one by mistake.
-impl fmt::Debug for OAuth2Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let issuer = Url::parse(&self.issuer).ok();
-        f.debug_struct("OAuth2Settings")
-            .field("issuer", &issuer.map(|url| plain_url(&url).to_string()))
-            .finish_non_exhaustive()
-    }
-}
-
 impl AdapterSettings for OAuth2Settings {
     fn name(&self) -> &'static str {
         NAME
     }
 
     fn problems(&self, production: bool) -> Vec<String> {
-        let mut problems = SectionProblems::of(SECTION, production, &self.client_auth);
-        let revocation = self.revocation_endpoint.as_ref();
-        for (key, url) in [
-            ("discovery_url", self.discovery_url.as_ref()),
-            ("token_endpoint", self.token_endpoint.as_ref()),
-            (
-                "introspection_endpoint",
-                self.introspection_endpoint.as_ref(),
-            ),
-            (
-                "revocation_endpoint",
-                revocation.and_then(RevocationEndpoint::url),
-            ),
-        ] {
-            problems.address(key, url);
-        }
-        if problems.issuer(&self.issuer) && production && !self.issuer.starts_with("https:") {
-            problems.add("issuer: must be https in production");
-        }
-        for (key, text) in [
-            ("subject_claim", self.subject_claim.as_ref()),
-            ("groups_claim", self.groups_claim.as_ref()),
-            ("groups_delimiter", self.groups_delimiter.as_ref()),
-        ] {
-            problems.not_empty(key, text);
-        }
-        if let Some(Err(invalid)) = self.scope.as_deref().map(Scope::parse) {
-            problems.add(format_args!("scope: {invalid}"));
-        }
-        if self.groups_delimiter.is_some() && self.groups_claim.is_none() {
-            problems.add("groups_delimiter: needs groups_claim");
-        }
-        let mut names = BTreeSet::new();
-        for (name, value) in self.token_parameters() {
-            if name.is_empty() || value.is_empty() {
-                problems.add(
-                    "token_parameters: must be name=value, several of them with & between them",
-                );
-            } else if GATEWAY_PARAMETERS.contains(&name.as_str()) {
-                problems.add(format_args!(
-                    "token_parameters: {name} is a parameter of the gateway's own"
-                ));
-            } else if !names.insert(name) {
-                problems.add("token_parameters: a name occurs twice (RFC 6749 section 3.2)");
+        self.client.problems(SECTION, production, |problems| {
+            let revocation = self.revocation_endpoint.as_ref();
+            for (key, url) in [
+                ("discovery_url", self.discovery_url.as_ref()),
+                ("token_endpoint", self.token_endpoint.as_ref()),
+                (
+                    "introspection_endpoint",
+                    self.introspection_endpoint.as_ref(),
+                ),
+                (
+                    "revocation_endpoint",
+                    revocation.and_then(RevocationEndpoint::url),
+                ),
+            ] {
+                problems.address(key, url);
             }
-        }
-        // Other codes of a server are read as free text.
-        if let Some(code) = &self.refused_error
-            && as_code(code).is_none()
-        {
-            problems.add("refused_error: must be 1 to 40 letters, _ and -");
-        }
-        // Other statuses have a meaning of their own.
-        if self
-            .refused_status
-            .is_some_and(|status| !matches!(status, 400..=403 | 422))
-        {
-            problems.add("refused_status: must be 400, 401, 402, 403 or 422");
-        }
-        problems.certificates(self.ca_file.as_deref());
-        problems.claims(&self.claims);
-        problems.found
+            if problems.issuer(&self.issuer) && production && !self.issuer.starts_with("https:") {
+                problems.add("issuer: must be https in production");
+            }
+            for (key, text) in [
+                ("subject_claim", self.subject_claim.as_ref()),
+                ("groups_claim", self.groups_claim.as_ref()),
+                ("groups_delimiter", self.groups_delimiter.as_ref()),
+            ] {
+                problems.not_empty(key, text);
+            }
+            if let Some(Err(invalid)) = self.scope.as_deref().map(Scope::parse) {
+                problems.add(format_args!("scope: {invalid}"));
+            }
+            if self.groups_delimiter.is_some() && self.groups_claim.is_none() {
+                problems.add("groups_delimiter: needs groups_claim");
+            }
+            let mut names = BTreeSet::new();
+            for (name, value) in self.token_parameters() {
+                if name.is_empty() || value.is_empty() {
+                    problems.add(
+                        "token_parameters: must be name=value, several of them with & between them",
+                    );
+                } else if GATEWAY_PARAMETERS.contains(&name.as_str()) {
+                    problems.add(format_args!(
+                        "token_parameters: {name} is a parameter of the gateway's own"
+                    ));
+                } else if !names.insert(name) {
+                    problems.add("token_parameters: a name occurs twice (RFC 6749 section 3.2)");
+                }
+            }
+            // Other codes of a server are read as free text.
+            if let Some(code) = &self.refused_error
+                && as_code(code).is_none()
+            {
+                problems.add("refused_error: must be 1 to 40 letters, _ and -");
+            }
+            // Other statuses have a meaning of their own.
+            if self
+                .refused_status
+                .is_some_and(|status| !matches!(status, 400..=403 | 422))
+            {
+                problems.add("refused_status: must be 400, 401, 402, 403 or 422");
+            }
+        })
     }
 
     fn connect(
@@ -246,29 +230,24 @@ impl AdapterSettings for OAuth2Settings {
     }
 
     fn claims(&self) -> &ClaimSources {
-        &self.claims
+        &self.client.claims
     }
 
     fn derived(&self) -> Value {
         json!({
             "discovery_url": self.discovery(),
-            "assertion_audience": self.client_auth.audience(self.client_auth_preset()),
+            "assertion_audience": self.client.audience(self.client_auth_preset()),
             "introspect": self.introspect(),
             "subject_claim": self.subject_claim(),
             "permissions_claim": self.permissions_claim().unwrap_or_default(),
             "deleted_account": self.deleted_account(),
         })
     }
-
-    /// As Keycloak's; small servers that hash passwords with one core are slower.
-    fn logins_per_second(&self) -> Option<NonZeroU32> {
-        NonZeroU32::new(30)
-    }
 }
 
 impl ClientSection for OAuth2Settings {
-    fn client_auth_mut(&mut self) -> &mut ClientAuthSettings {
-        &mut self.client_auth
+    fn client_mut(&mut self) -> &mut OAuth2ClientSettings {
+        &mut self.client
     }
 }
 
@@ -280,7 +259,7 @@ impl OAuth2Settings {
                 has_plain_basic: true,
                 assertion_audience: AssertionAudience::Endpoint,
             },
-            Some(Preset::DjangoOauthToolkit) | None => ClientAuthPreset::default(),
+            Some(Preset::DjangoOauthToolkit) | None => ClientAuthPreset::STANDARD,
         }
     }
 

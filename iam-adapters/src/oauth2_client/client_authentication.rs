@@ -1,6 +1,5 @@
 //! Client authentication (RFC 6749 section 2.3).
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +17,7 @@ use serde::Deserialize;
 use serde_json::json;
 use url::{Url, form_urlencoded};
 
+use super::ClientAuthMethod;
 use crate::clock::Moment;
 use crate::error::{IamError, Misconfiguration};
 use crate::{json, secret_file};
@@ -28,48 +28,52 @@ const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-be
 /// How long an assertion is valid: enough for one request and for clocks that differ.
 const ASSERTION_LIFETIME: Duration = Duration::from_secs(60);
 
-/// How a client authenticates, with what it authenticates by.
+/// A client, and how it authenticates.
 #[derive(Debug)]
-pub(crate) enum ClientAuthentication {
+pub(crate) struct ClientAuthentication {
+    pub(super) client_id: String,
+    pub(super) method: ClientAuthMethod,
+    pub(super) credential: Credential,
+}
+
+/// What a client authenticates by.
+#[derive(Debug)]
+pub(super) enum Credential {
     /// HTTP Basic. The id and the secret are as they are sent, before base64.
-    ClientSecretBasic { id: String, secret: SecretString },
+    Basic { id: String, secret: SecretString },
     /// The secret in the body of the request.
-    ClientSecretPost { id: String, secret: SecretString },
-    /// A JWT that the client signs (RFC 7523).
-    PrivateKeyJwt {
-        id: String,
+    Secret(SecretString),
+    /// A key that signs a JWT for each request (RFC 7523).
+    Key {
         /// `None`: the address of the endpoint that is called. Servers differ.
         audience: Option<String>,
         key: AssertionKey,
     },
     /// A JWT that another authority has signed (RFC 7523).
-    ClientAssertion {
-        id: String,
-        assertion: IssuedAssertion,
-    },
+    Assertion(IssuedAssertion),
     /// The certificate of the connection (RFC 8705 section 2.1).
-    TlsClientAuth {
-        id: String,
-        identity: Arc<CertifiedKey>,
-    },
+    Certificate(Arc<CertifiedKey>),
 }
 
-impl ClientAuthentication {
+impl Credential {
     /// HTTP Basic. The id and the secret are form-encoded (RFC 6749 section 2.3.1) unless `plain`.
-    pub(super) fn client_secret_basic(id: String, secret: SecretString, plain: bool) -> Self {
+    pub(super) fn basic(id: &str, secret: SecretString, plain: bool) -> Self {
         if plain {
-            return Self::ClientSecretBasic { id, secret };
+            let id = id.to_owned();
+            return Self::Basic { id, secret };
         }
-        Self::ClientSecretBasic {
-            id: form_encoded(&id),
+        Self::Basic {
+            id: form_encoded(id),
             secret: form_encoded(secret.expose_secret()).into(),
         }
     }
+}
 
+impl ClientAuthentication {
     /// The certificate and key of the connections.
     pub(super) fn identity(&self) -> Option<Arc<CertifiedKey>> {
-        match self {
-            Self::TlsClientAuth { identity, .. } => Some(Arc::clone(identity)),
+        match &self.credential {
+            Credential::Certificate(identity) => Some(Arc::clone(identity)),
             _ => None,
         }
     }
@@ -82,35 +86,31 @@ impl ClientAuthentication {
         parameters: &[(&str, &str)],
         now: Moment,
     ) -> Result<RequestBuilder, IamError> {
+        if let Credential::Basic { id, secret } = &self.credential {
+            let request = request.basic_auth(id, Some(secret.expose_secret()));
+            return Ok(request.form(parameters));
+        }
         // RFC 7521 section 4.2, RFC 8705 section 2. Glewlwyd issues tokens of no client without it.
-        let client_id = |id| ("client_id", id);
-        let with_assertion = |request: RequestBuilder, id, assertion: &SecretString| {
-            let authentication = [
-                client_id(id),
-                ("client_assertion_type", ASSERTION_TYPE),
-                ("client_assertion", assertion.expose_secret()),
-            ];
-            request.form(&[parameters, &authentication].concat())
-        };
-        Ok(match self {
-            Self::ClientSecretBasic { id, secret } => request
-                .basic_auth(id, Some(secret.expose_secret()))
-                .form(parameters),
-            Self::ClientSecretPost { id, secret } => {
-                let secret = ("client_secret", secret.expose_secret());
-                request.form(&[parameters, &[client_id(id), secret]].concat())
-            }
-            Self::PrivateKeyJwt { id, audience, key } => {
+        let mut parameters = [parameters, &[("client_id", self.client_id.as_str())]].concat();
+        let signed;
+        let assertion = match &self.credential {
+            Credential::Key { audience, key } => {
                 let audience = audience.as_deref().unwrap_or(endpoint.as_str());
-                with_assertion(request, id, &key.assertion(id, audience, now)?)
+                signed = key.assertion(&self.client_id, audience, now)?;
+                Some(&signed)
             }
-            Self::ClientAssertion { id, assertion } => {
-                with_assertion(request, id, assertion.usable(now)?)
+            Credential::Assertion(assertion) => Some(assertion.usable(now)?),
+            Credential::Secret(secret) => {
+                parameters.push(("client_secret", secret.expose_secret()));
+                None
             }
-            Self::TlsClientAuth { id, .. } => {
-                request.form(&[parameters, &[client_id(id)]].concat())
-            }
-        })
+            Credential::Basic { .. } | Credential::Certificate(_) => None,
+        };
+        if let Some(assertion) = assertion {
+            parameters.push(("client_assertion_type", ASSERTION_TYPE));
+            parameters.push(("client_assertion", assertion.expose_secret()));
+        }
+        Ok(request.form(&parameters))
     }
 }
 
@@ -158,19 +158,11 @@ impl IssuedAssertion {
 }
 
 /// The private key of a client and its `kid`.
+#[derive(derive_more::Debug)]
 pub(crate) struct AssertionKey {
     id: Option<String>,
+    #[debug("{}", signer.algorithm().name())]
     signer: Box<dyn JwsSigner>,
-}
-
-/// Without the private key.
-impl fmt::Debug for AssertionKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AssertionKey")
-            .field("id", &self.id)
-            .field("algorithm", &self.signer.algorithm().name())
-            .finish_non_exhaustive()
-    }
 }
 
 impl AssertionKey {

@@ -4,7 +4,7 @@
 use reqwest::StatusCode;
 use serde::Deserialize;
 
-use super::ClientAuthMethod;
+use super::{ClientAuthMethod, ClientAuthPreset};
 use crate::client::Response;
 use crate::error::{IamError, Misconfiguration};
 use crate::json;
@@ -66,8 +66,8 @@ pub(crate) struct ErrorResponse<'a> {
 /// The meaning of a server's error responses beyond the standard.
 #[derive(Debug, Clone)]
 pub(crate) struct Dialect {
-    /// How the client authenticates, for the settings to check.
-    pub(crate) client_auth_method: ClientAuthMethod,
+    /// What differs in the authentication of clients.
+    pub(crate) client_auth: ClientAuthPreset,
     /// The meaning of a 404, and the settings to check.
     pub(crate) not_found: (Misconfiguration, &'static str),
     /// The settings to check if introspection reports active sessions as inactive.
@@ -101,8 +101,12 @@ pub(crate) fn error_code(response: &Response) -> Option<String> {
     Some(as_code(&body.error)?.to_owned())
 }
 
-/// The meaning of a response that is not the expected success.
-pub(super) fn meaning(response: &Response, dialect: &Dialect) -> Rejected {
+/// The meaning of a response that is not the expected success, to a client that authenticates by this method.
+pub(super) fn meaning(
+    response: &Response,
+    dialect: &Dialect,
+    client_auth_method: ClientAuthMethod,
+) -> Rejected {
     if let Some(fault) = response.fault() {
         return fault.into();
     }
@@ -131,7 +135,7 @@ pub(super) fn meaning(response: &Response, dialect: &Dialect) -> Rejected {
             status,
             code: code.unwrap_or_default(),
             description,
-            client_auth_method: dialect.client_auth_method,
+            client_auth_method,
         }),
     };
     if explained.is_none() && is_refusal {
@@ -145,7 +149,7 @@ pub(super) fn meaning(response: &Response, dialect: &Dialect) -> Rejected {
         None => format!("status {status}"),
         Some(code) => format!("status {status}, error {code}"),
     };
-    let fault = match explained.or_else(|| standard(code?, dialect.client_auth_method)) {
+    let fault = match explained.or_else(|| standard(code?, client_auth_method)) {
         Some((what, hint)) => IamError::misconfigured(what, format!("{named}: {hint}")),
         None if is_refused_status => return Rejected::Unproven,
         None => IamError::Unreadable(named.into()),
@@ -205,7 +209,7 @@ mod tests {
     use super::*;
 
     const PLAIN: Dialect = Dialect {
-        client_auth_method: ClientAuthMethod::ClientSecretBasic,
+        client_auth: ClientAuthPreset::STANDARD,
         not_found: (Misconfiguration::Other, "check the endpoints"),
         introspection_hint: "check the client",
         refused_error: None,
@@ -221,8 +225,12 @@ mod tests {
         }
     }
 
+    fn read(response: &Response, dialect: &Dialect) -> Rejected {
+        meaning(response, dialect, ClientAuthMethod::ClientSecretBasic)
+    }
+
     fn what(status: u16, body: &str) -> Option<Misconfiguration> {
-        match meaning(&response(status, body), &PLAIN).into_fault() {
+        match read(&response(status, body), &PLAIN).into_fault() {
             IamError::Misconfigured { what, .. } => Some(what),
             _ => None,
         }
@@ -260,7 +268,7 @@ mod tests {
             (201, false),
             (502, false),
         ] {
-            let meant = meaning(&response(status, body), &PLAIN);
+            let meant = read(&response(status, body), &PLAIN);
             let is_refusal = meant == Rejected::InvalidGrant("wrong".to_owned());
             assert_eq!(is_refusal, refused, "{status}: {meant:?}");
         }
@@ -271,7 +279,7 @@ mod tests {
             r#"{"error":"Some text"}"#,
             r#"{"error":"x"}"#,
         ] {
-            let meant = meaning(&response(400, unreadable), &PLAIN);
+            let meant = read(&response(400, unreadable), &PLAIN);
             let is_unreadable = matches!(
                 &meant,
                 Rejected::Unclassified {
@@ -295,7 +303,7 @@ mod tests {
             ("Bad Credentials", false),
         ] {
             let body = format!(r#"{{"error":"{code}"}}"#);
-            let meant = meaning(&response(400, &body), &dialect);
+            let meant = read(&response(400, &body), &dialect);
             assert_eq!(meant == Rejected::Unproven, refused, "{code}: {meant:?}");
         }
     }
@@ -321,9 +329,9 @@ mod tests {
                     }),
                     ..PLAIN
                 };
-                let meant = meaning(&response(403, body), &dialect);
+                let meant = read(&response(403, body), &dialect);
                 assert_eq!(meant == Rejected::Unproven, refused, "{body}: {meant:?}");
-                let other = meaning(&response(400, body), &dialect);
+                let other = read(&response(400, body), &dialect);
                 assert!(other != Rejected::Unproven, "{body}");
             }
         }
@@ -338,7 +346,7 @@ mod tests {
             ..PLAIN
         };
         let body = r#"{"error":"invalid_grant","error_description":"expired"}"#;
-        let meant = meaning(&response(400, body), &dialect);
+        let meant = read(&response(400, body), &dialect);
         let expected = IamError::misconfigured(
             Misconfiguration::Issuer,
             "status 400, error invalid_grant: check",

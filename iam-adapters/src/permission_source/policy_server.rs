@@ -1,16 +1,13 @@
 //! Asks a policy server for the permissions of a user, in the protocol of the Open Policy Agent's
 //! data API: the response to `{"input": …}` is `{"result": ["scope", …]}`.
 
-use std::sync::Arc;
-
 use reqwest::StatusCode;
 use reqwest::header::CONTENT_TYPE;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::client::{ClientError, ClientSettings, UpstreamClient};
-use crate::clock::Clock;
+use crate::client::UpstreamClient;
 use crate::error::{Detail, IamError, Misconfiguration};
 use crate::json;
 use crate::scope::{Permission, Permissions};
@@ -19,22 +16,15 @@ use crate::types::Subject;
 /// The most scopes of a response. The cache of permissions holds each.
 const SCOPES_MAX: usize = 10_000;
 
-/// How a policy server is called.
-#[derive(Debug, Clone)]
-pub struct PolicyServerSettings {
+/// A policy server.
+#[derive(Debug)]
+pub struct PolicyServer {
     /// The address of the decision.
     pub url: Url,
     /// The bearer token, if the server requires one.
     pub token: Option<SecretString>,
-    /// How the client connects.
-    pub client: ClientSettings,
-}
-
-/// A client of a policy server.
-#[derive(Debug)]
-pub struct PolicyServer {
-    client: UpstreamClient,
-    settings: PolicyServerSettings,
+    /// Makes the calls.
+    pub client: UpstreamClient,
 }
 
 #[derive(Serialize)]
@@ -57,18 +47,6 @@ struct DecisionResponse {
 }
 
 impl PolicyServer {
-    /// A client; does not connect.
-    ///
-    /// # Errors
-    ///
-    /// [`ClientError`] if certificates cannot be loaded.
-    pub fn new(settings: PolicyServerSettings, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
-        Ok(Self {
-            client: UpstreamClient::new(&settings.client, clock)?,
-            settings,
-        })
-    }
-
     pub(super) async fn permissions(
         &self,
         iam: &str,
@@ -86,9 +64,9 @@ impl PolicyServer {
         };
         let body = serde_json::to_vec(&request)
             .map_err(|_| IamError::Unreadable("the request cannot be written".into()))?;
-        let mut call = self.client.post(&self.settings.url);
+        let mut call = self.client.post(&self.url);
         call = call.header(CONTENT_TYPE, "application/json").body(body);
-        if let Some(token) = &self.settings.token {
+        if let Some(token) = &self.token {
             call = call.bearer_auth(token.expose_secret());
         }
         let response = self.client.send(call).await?;

@@ -2,7 +2,6 @@
 //! fast and the server can recover.
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -66,6 +65,10 @@ pub enum Requester {
 }
 
 /// The circuit breaker of one kind of call. The caller decides which results are failures.
+///
+/// The `Debug` form is without the requesters, which are personal data.
+#[derive(derive_more::Debug)]
+#[debug("CircuitBreaker {{ .. }}")]
 pub struct CircuitBreaker {
     clock: Arc<dyn Clock>,
     changed: Box<dyn Fn(Circuit) + Send + Sync>,
@@ -191,13 +194,6 @@ impl CircuitBreaker {
 
     fn state(&self) -> MutexGuard<'_, BreakerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for CircuitBreaker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the requesters, which are personal data.
-        f.debug_struct("CircuitBreaker").finish_non_exhaustive()
     }
 }
 

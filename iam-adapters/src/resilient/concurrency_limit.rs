@@ -1,7 +1,5 @@
 //! Bounds the concurrent calls of one operation, and the calls that wait for a permit.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
@@ -14,16 +12,16 @@ const WAITING_PER_PERMIT: usize = 8;
 #[derive(Debug)]
 pub(super) struct ConcurrencyLimit {
     permits: Semaphore,
-    waiting: AtomicUsize,
-    waiting_max: usize,
+    /// Places for the calls that wait for a permit.
+    places: Semaphore,
 }
 
 impl ConcurrencyLimit {
-    pub(super) const fn new(permits: usize) -> Self {
+    pub(super) fn new(permits: usize) -> Self {
+        let places = permits.saturating_mul(WAITING_PER_PERMIT);
         Self {
-            permits: Semaphore::const_new(permits),
-            waiting: AtomicUsize::new(0),
-            waiting_max: permits.saturating_mul(WAITING_PER_PERMIT),
+            permits: Semaphore::new(permits),
+            places: Semaphore::new(places.min(Semaphore::MAX_PERMITS)),
         }
     }
 
@@ -36,14 +34,7 @@ impl ConcurrencyLimit {
         if let Ok(permit) = self.permits.try_acquire() {
             return Ok(permit);
         }
-        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        // Also if the call is cancelled.
-        let _waiting = scopeguard::guard(&self.waiting, |waiting| {
-            waiting.fetch_sub(1, Ordering::Relaxed);
-        });
-        if before >= self.waiting_max {
-            return Err(IamError::Saturated);
-        }
+        let _place = (self.places.try_acquire()).map_err(|_| IamError::Saturated)?;
         match timeout_at(until, self.permits.acquire()).await {
             Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_)) | Err(_) => Err(IamError::Saturated),

@@ -4,26 +4,21 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use iam_adapters::IamError;
-use iam_adapters::client::{BODY_MAX, ClientSettings, Response, UpstreamClient};
+use iam_adapters::client::{BODY_MAX, Response, UpstreamClient};
 use iam_adapters::clock::ManualClock;
 use test_support::scripted_upstream::{self, ScriptedUpstream};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use url::Url;
 
-fn settings() -> ClientSettings {
-    ClientSettings {
-        connect_deadline: Duration::from_secs(5),
-        ca_file: None,
-    }
-}
+const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
 fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)))
 }
 
 fn client() -> UpstreamClient {
-    UpstreamClient::new(&settings(), clock()).expect("a client")
+    UpstreamClient::new(CONNECT_DEADLINE, None, None, clock()).expect("a client")
 }
 
 async fn fetched(upstream: &ScriptedUpstream) -> Result<Response, IamError> {

@@ -103,11 +103,30 @@ async fn call(
     }
 }
 
-/// Asserts the fault of every operation for this response, after one request.
-async fn assert_fault_of(
+/// The fault that a response means.
+#[derive(Clone)]
+enum Fault {
+    Kind(&'static str),
+    Exactly(IamError),
+    Redirect,
+}
+
+impl Fault {
+    fn is(&self, error: &IamError) -> bool {
+        match self {
+            Self::Kind(kind) => error.kind() == *kind,
+            Self::Exactly(fault) => error == fault,
+            Self::Redirect => {
+                error.kind() == "misconfigured" && error.to_string().contains("redirect")
+            }
+        }
+    }
+}
+
+/// Asserts the fault of every operation for each of these responses, after one request.
+async fn assert_faults_of(
     protocols: &[WireProtocol],
-    answer: impl Fn(&WireProtocol) -> Answer,
-    expected: impl Fn(&IamError) -> bool,
+    cases: impl Fn(&WireProtocol) -> Vec<(Answer, Fault)>,
 ) {
     for protocol in protocols {
         for (operation, path) in operations(protocol) {
@@ -116,71 +135,74 @@ async fn assert_fault_of(
                 iam,
                 session,
             } = Fixture::new(protocol, operation, path).await;
-            let before = upstream.requests_to(path).len();
-            upstream.on(path, answer(protocol));
-            let result = call(&*iam, operation, &session).await;
-            let of = format!("{} {operation:?} at {path}", protocol.name);
-            assert!(result.as_ref().is_err_and(&expected), "{of}: {result:?}");
-            let calls = upstream.requests_to(path).len() - before;
-            assert_eq!(calls, 1, "{of}");
+            for (number, (answer, fault)) in cases(protocol).into_iter().enumerate() {
+                let before = upstream.requests_to(path).len();
+                upstream.on(path, answer);
+                let result = call(&*iam, operation, &session).await;
+                let of = format!("{} {operation:?} at {path}, case {number}", protocol.name);
+                let is_fault = result.as_ref().is_err_and(|error| fault.is(error));
+                assert!(is_fault, "{of}: {result:?}");
+                let calls = upstream.requests_to(path).len() - before;
+                assert_eq!(calls, 1, "{of}");
+            }
         }
     }
 }
 
-async fn assert_fault(answer: Answer, expected: impl Fn(&IamError) -> bool) {
-    assert_fault_of(&PROTOCOLS, |_| answer.clone(), expected).await;
+async fn assert_faults(cases: &[(Answer, Fault)]) {
+    assert_faults_of(&PROTOCOLS, |_| cases.to_vec()).await;
 }
 
 #[tokio::test]
 async fn server_error_is_failed() {
-    for status in [500, 502, 503, 504] {
-        let failed = IamError::Failed(format!("status {status}"));
-        assert_fault(Answer::html(status), |error| *error == failed).await;
+    let cases = [500, 502, 503, 504].map(|status| {
+        let failed = Fault::Exactly(IamError::Failed(format!("status {status}")));
         let json = Answer::json(status, json!({"error": "invalid_grant"}));
-        assert_fault(json, |error| *error == failed).await;
-    }
+        [(Answer::html(status), failed.clone()), (json, failed)]
+    });
+    assert_faults(&cases.concat()).await;
 }
 
 #[tokio::test]
 async fn status_429_is_throttled_with_its_retry_after() {
-    for (sent, expected) in [
+    let cases = [
         (Some("7"), Some(7)),
         (Some("0"), Some(0)),
         (None, None),
         (Some("Fri, 20 Nov 2026 10:00:00 GMT"), None),
         (Some("-1"), None),
         (Some("99999999999999999999"), None),
-    ] {
+    ];
+    let cases = cases.map(|(sent, expected)| {
         let answer = Answer::html(429);
         let answer = sent.map_or(answer.clone(), |seconds| {
             answer.with("Retry-After", seconds)
         });
         let retry_after = expected.map(Duration::from_secs);
-        let throttled = IamError::Throttled { retry_after };
-        assert_fault(answer, |error| *error == throttled).await;
-    }
+        (answer, Fault::Exactly(IamError::Throttled { retry_after }))
+    });
+    assert_faults(&cases).await;
 }
 
 #[tokio::test]
 async fn redirect_is_never_followed() {
     let other = ScriptedUpstream::keycloak().await;
-    for status in [301, 302, 303, 307, 308] {
-        assert_fault(Answer::redirect(status, &other.url()), |error| {
-            error.kind() == "misconfigured" && error.to_string().contains("redirect")
-        })
-        .await;
-    }
+    let cases = [301, 302, 303, 307, 308]
+        .map(|status| (Answer::redirect(status, &other.url()), Fault::Redirect));
+    assert_faults(&cases).await;
     assert!(other.requests().is_empty());
 }
 
 /// The other kinds refuse credentials, or reject a client, with some of the statuses that Keycloak has alone here.
 #[tokio::test]
 async fn page_empty_response_or_unknown_error_is_unreadable() {
-    let teapot = Answer::json(418, json!({"error": "teapot"}));
-    assert_fault(teapot, is_unreadable).await;
-    for status in [200, 400, 401] {
-        assert_fault(Answer::html(status), is_unreadable).await;
-    }
+    let of_all = [
+        Answer::json(418, json!({"error": "teapot"})),
+        Answer::html(200),
+        Answer::html(400),
+        Answer::html(401),
+    ];
+    assert_faults(&of_all.map(unreadable)).await;
     let of_keycloak = [
         Answer::html(201),
         Answer::html(403),
@@ -189,40 +211,47 @@ async fn page_empty_response_or_unknown_error_is_unreadable() {
         Answer::empty(403),
         Answer::empty(418),
     ];
-    for answer in of_keycloak {
-        assert_fault_of(&[KEYCLOAK], |_| answer.clone(), is_unreadable).await;
-    }
+    let of_keycloak = of_keycloak.map(unreadable);
+    assert_faults_of(&[KEYCLOAK], |_| of_keycloak.to_vec()).await;
 }
 
 #[tokio::test]
 async fn truncated_json_is_unreadable() {
-    let truncated = |protocol: &WireProtocol| Answer::json(200, (protocol.grant)()).truncated();
-    assert_fault_of(&PROTOCOLS, truncated, is_unreadable).await;
-    let chunked = |protocol: &WireProtocol| truncated(protocol).chunked();
-    assert_fault_of(&PROTOCOLS, chunked, is_unreadable).await;
+    let cases = |protocol: &WireProtocol| {
+        let truncated = Answer::json(200, (protocol.grant)()).truncated();
+        [truncated.clone(), truncated.chunked()]
+            .map(unreadable)
+            .to_vec()
+    };
+    assert_faults_of(&PROTOCOLS, cases).await;
 }
 
 #[tokio::test]
 async fn connection_that_closes_within_a_response_is_unreachable() {
-    let cut_short = |protocol: &WireProtocol| Answer::json(200, (protocol.grant)()).cut_short();
-    assert_fault_of(&PROTOCOLS, cut_short, is_unreachable).await;
-    assert_fault(Answer::reset(), is_unreachable).await;
+    let cases = |protocol: &WireProtocol| {
+        let cut_short = Answer::json(200, (protocol.grant)()).cut_short();
+        let unreachable = Fault::Kind("unreachable");
+        vec![
+            (cut_short, unreachable.clone()),
+            (Answer::reset(), unreachable),
+        ]
+    };
+    assert_faults_of(&PROTOCOLS, cases).await;
 }
 
 #[tokio::test]
 async fn body_of_ten_mebibytes_is_unreadable() {
-    for answer in [
+    let cases = [
         Answer::padded(200, OVERLONG),
         Answer::padded(200, OVERLONG).chunked(),
         Answer::padded(400, OVERLONG),
-    ] {
-        assert_fault(answer, is_unreadable).await;
-    }
+    ];
+    assert_faults(&cases.map(unreadable)).await;
 }
 
 #[tokio::test]
 async fn server_of_another_protocol_is_unreadable() {
-    assert_fault(Answer::not_http(), is_unreadable).await;
+    assert_faults(&[unreadable(Answer::not_http())]).await;
 }
 
 #[tokio::test]
@@ -300,10 +329,6 @@ async fn cancelled_call_does_not_affect_the_next_one() {
     }
 }
 
-fn is_unreadable(error: &IamError) -> bool {
-    error.kind() == "unreadable"
-}
-
-fn is_unreachable(error: &IamError) -> bool {
-    error.kind() == "unreachable"
+fn unreadable(answer: Answer) -> (Answer, Fault) {
+    (answer, Fault::Kind("unreadable"))
 }

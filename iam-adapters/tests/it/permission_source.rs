@@ -3,11 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use iam_adapters::client::ClientSettings;
+use iam_adapters::client::UpstreamClient;
 use iam_adapters::clock::ManualClock;
 use iam_adapters::permission_source::{
-    GroupRule, GroupTable, PermissionSource, PolicyServer, PolicyServerSettings,
-    WithPermissionSource,
+    GroupRule, GroupTable, PermissionSource, PolicyServer, WithPermissionSource,
 };
 use iam_adapters::resilient::{CallLimit, CallLimits, Circuit, Observer, Operation};
 use iam_adapters::{
@@ -33,15 +32,12 @@ fn clock() -> Arc<dyn Clock> {
 }
 
 fn policy_server(url: &str) -> PolicyServer {
-    let settings = PolicyServerSettings {
+    let client = UpstreamClient::new(Duration::from_secs(1), None, None, clock());
+    PolicyServer {
         url: format!("{url}{DECISION}").parse().expect("a URL"),
         token: Some(TOKEN.into()),
-        client: ClientSettings {
-            connect_deadline: Duration::from_secs(1),
-            ca_file: None,
-        },
-    };
-    PolicyServer::new(settings, clock()).expect("a client")
+        client: client.expect("a client"),
+    }
 }
 
 async fn decide(url: &str) -> Result<Permissions, IamError> {

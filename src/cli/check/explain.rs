@@ -181,25 +181,20 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use iam_adapters::client::ClientSettings;
+    use iam_adapters::client::UpstreamClient;
     use iam_adapters::clock::SystemClock;
-    use iam_adapters::permission_source::{
-        GroupRule, GroupTable, PolicyServer, PolicyServerSettings,
-    };
+    use iam_adapters::permission_source::{GroupRule, GroupTable, PolicyServer};
     use iam_adapters::resilient::CallLimit;
 
     use super::*;
 
     fn policy_server() -> PermissionSource {
-        let settings = PolicyServerSettings {
+        let (deadline, clock) = (Duration::from_secs(1), Arc::new(SystemClock::default()));
+        let server = PolicyServer {
             url: "http://127.0.0.1:1/".parse().unwrap(),
             token: None,
-            client: ClientSettings {
-                connect_deadline: Duration::from_secs(1),
-                ca_file: None,
-            },
+            client: UpstreamClient::new(deadline, None, None, clock).unwrap(),
         };
-        let server = PolicyServer::new(settings, Arc::new(SystemClock::default())).unwrap();
         let limit = CallLimit {
             deadline: Duration::from_secs(1),
             concurrency: 1,

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use iam_adapters::client::{ClientError, ClientSettings, UpstreamClient};
+use iam_adapters::client::{ClientError, UpstreamClient};
 use iam_adapters::{Clock, Replaceable};
 use opentelemetry::Context;
 use opentelemetry_proto::tonic::collector::trace::v1::{
@@ -196,12 +196,9 @@ impl Collector {
         let Some(url) = settings.url() else {
             return Ok(None);
         };
-        let client = ClientSettings {
-            connect_deadline: settings.timeout,
-            ca_file: settings.ca_file.clone(),
-        };
+        let ca_file = settings.ca_file.as_deref();
         Ok(Some(Self {
-            client: UpstreamClient::new(&client, clock)?,
+            client: UpstreamClient::new(settings.timeout, ca_file, None, clock)?,
             url,
             // The settings were checked when they were read.
             headers: settings.header_list().unwrap_or_default(),

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use iam_adapters::keycloak::KeycloakSettings;
 use test_support::logout_inbox::LogoutInbox;
 use test_support::mock_fixture::MockFixture;
 
@@ -16,10 +15,9 @@ pub(super) fn administrator(
     let directory = Arc::clone(running_mock.namespace().mock.directory());
     let connected = Arc::clone(running_mock);
     let fixture = MockFixture::over(directory, move |claims| {
-        Arc::new(adapter(&KeycloakSettings {
-            claims,
-            ..connected.settings()
-        }))
+        let mut settings = connected.settings();
+        settings.client.claims = claims;
+        Arc::new(adapter(&settings))
     });
     let (namespace, inbox) = (running_mock.namespace(), inbox.cloned());
     fixture.notifying(move |ended| {

@@ -181,7 +181,7 @@ async fn another_client_of_the_realm_cannot_introspect_a_session_of_the_gateway(
     let begun = ours.authenticate(&credentials(), &client).await;
     let session = begun.expect("a login").session;
     let theirs = adapter(&KeycloakSettings {
-        client_auth: client_auth("other-gateway", "another secret"),
+        client: client_auth("other-gateway", "another secret"),
         ..running_mock.settings()
     });
     theirs.probe().await.expect("a valid client");

@@ -5,7 +5,7 @@
 
 use auth_gateway_fuzz::upstream::{Answer, Upstream};
 use auth_gateway_fuzz::{CANARY, claims, is_scope_name};
-use iam_adapters::ClientAuthSettings;
+use iam_adapters::OAuth2ClientSettings;
 use iam_adapters::claims::CLAIMS_BYTES_MAX;
 use iam_adapters::clock::SystemClock;
 use iam_adapters::keycloak::{Keycloak, KeycloakSettings};
@@ -40,21 +40,20 @@ impl Fixture {
         let settings = KeycloakSettings {
             url: upstream.url().parse().expect("a URL"),
             realm: "shop".to_owned(),
-            client_auth: ClientAuthSettings {
+            client: OAuth2ClientSettings {
                 client_id: CLIENT.to_owned(),
                 client_secret: Some("a-client-secret".into()),
-                ..ClientAuthSettings::default()
+                claims: serde_json::from_value(json!({
+                    "text": {"member": "scope"},
+                    "integer": {"member": "exp", "type": "integer"},
+                    "boolean": {"member": "/realm_access/verified", "type": "boolean"},
+                    "texts": {"member": "/realm_access/roles", "type": "list_of_texts"},
+                }))
+                .expect("claims"),
+                ..OAuth2ClientSettings::default()
             },
             permissions_client: Some("shop-api".to_owned()),
-            ca_file: None,
             issuer: Some(ISSUER.to_owned()),
-            claims: serde_json::from_value(json!({
-                "text": {"member": "scope"},
-                "integer": {"member": "exp", "type": "integer"},
-                "boolean": {"member": "/realm_access/verified", "type": "boolean"},
-                "texts": {"member": "/realm_access/roles", "type": "list_of_texts"},
-            }))
-            .expect("claims"),
         };
         let credentials = Credentials::new("alice@example.test".to_owned(), "alice-pass".into());
         let session = UpstreamSession {

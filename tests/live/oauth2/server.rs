@@ -334,8 +334,8 @@ pub(super) fn adapter(settings: &BTreeMap<&'static str, String>) -> OAuth2 {
 
 fn adapter_with_claims(settings: &BTreeMap<&'static str, String>, claims: ClaimSources) -> OAuth2 {
     let section = serde_json::from_value(json!(settings)).expect("a section");
-    let settings = OAuth2Settings::read(section).expect("settings");
-    let settings = OAuth2Settings { claims, ..settings };
+    let mut settings = OAuth2Settings::read(section).expect("settings");
+    settings.client.claims = claims;
     let clock = Arc::new(SystemClock::default());
     OAuth2::new(&settings, Duration::from_secs(5), clock).expect("usable settings")
 }

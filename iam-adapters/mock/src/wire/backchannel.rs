@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::Clock;
-use iam_adapters::client::{ClientError, ClientSettings, UpstreamClient};
+use iam_adapters::client::{ClientError, UpstreamClient};
 use tokio::time::timeout;
 use url::Url;
 
@@ -25,12 +25,8 @@ impl Backchannel {
     ///
     /// If the HTTP client cannot be created.
     pub fn new(url: Url, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
-        let settings = ClientSettings {
-            connect_deadline: DEADLINE,
-            ca_file: None,
-        };
         Ok(Self {
-            client: UpstreamClient::new(&settings, clock)?,
+            client: UpstreamClient::new(DEADLINE, None, None, clock)?,
             url,
         })
     }

@@ -250,8 +250,8 @@ fn debug_output_has_no_secret_assertion_or_key() {
     ] {
         let mut section = settings.clone();
         section["client_id"] = json!("auth-gateway");
-        let settings: ClientAuthSettings = serde_json::from_value(section).expect("settings");
-        let preset = ClientAuthPreset::default();
+        let settings: OAuth2ClientSettings = serde_json::from_value(section).expect("settings");
+        let preset = ClientAuthPreset::STANDARD;
         let authentication = settings.authentication("iam.x", "https://x.test", preset);
         let shown = format!("{:?}", authentication.expect("usable"));
         for secret in ["canary", "eyJ4IjoiY2FuYXJ5In0", middle] {

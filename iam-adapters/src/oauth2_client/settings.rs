@@ -1,6 +1,7 @@
-//! The settings of a confidential client and of its authentication, which the sections of all authorization
-//! servers have.
+//! The settings of an [`OAuth2Client`](super::OAuth2Client), which the sections of all authorization servers have,
+//! and the problems of such a section.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 
 use config::{ConfigError, Value, ValueKind};
@@ -9,9 +10,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_aux::serde_introspection::serde_introspect;
 use strum::IntoStaticStr;
+use url::Url;
 
-use super::client_authentication::{AssertionKey, ClientAuthentication, IssuedAssertion};
-use super::section::SectionProblems;
+use super::client_authentication::{
+    AssertionKey, ClientAuthentication, Credential, IssuedAssertion,
+};
+use crate::claims::ClaimSources;
+use crate::client::{address_problems, certificates};
 use crate::name::Name as _;
 use crate::pem;
 use crate::settings::AdapterSettings;
@@ -39,10 +44,13 @@ const WELL_KNOWN_SECRETS: [&str; 12] = [
 /// The suffix of secrets that are built into development tools, in lower case.
 const DEVELOPMENT_SECRET: &str = "-development-secret";
 
-/// The confidential client of this gateway, and how it authenticates.
+/// The longest issuer of a server in an error, in bytes.
+const SHOWN_ISSUER_MAX: usize = 200;
+
+/// The confidential client of this gateway, and how it connects and authenticates.
 #[derive(Clone, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct ClientAuthSettings {
+pub struct OAuth2ClientSettings {
     /// The client.
     pub client_id: String,
     /// How it authenticates.
@@ -65,6 +73,11 @@ pub struct ClientAuthSettings {
     pub client_certificate_file: Option<PathBuf>,
     /// The private key of that certificate in PEM.
     pub client_key_file: Option<PathBuf>,
+    /// PEM certificates to trust in addition to the machine's own.
+    pub ca_file: Option<PathBuf>,
+    /// The claims of access tokens that the IAM states.
+    #[serde(default)]
+    pub claims: ClaimSources,
 }
 
 /// How a client authenticates. The names are those of RFC 7591 section 2 and RFC 8705 section 2.1, and
@@ -87,23 +100,30 @@ pub enum ClientAuthMethod {
 }
 
 /// The audience of client assertions (RFC 7523 section 3).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AssertionAudience {
     /// The issuer.
-    #[default]
     Issuer,
     /// The address of the endpoint that is called.
     Endpoint,
 }
 
 /// What differs between servers.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct ClientAuthPreset {
     /// Whether the server does not decode the id and the secret of HTTP Basic.
     pub(crate) has_plain_basic: bool,
     /// Used unless the settings have one.
     pub(crate) assertion_audience: AssertionAudience,
+}
+
+impl ClientAuthPreset {
+    /// A server without differences.
+    pub(crate) const STANDARD: Self = Self {
+        has_plain_basic: false,
+        assertion_audience: AssertionAudience::Issuer,
+    };
 }
 
 /// The settings of an adapter whose section has those of a client too.
@@ -112,12 +132,12 @@ pub(crate) struct ClientAuthPreset {
 /// quote the value, which may be a secret.
 pub trait ClientSection: AdapterSettings + DeserializeOwned {
     /// The settings of the client.
-    fn client_auth_mut(&mut self) -> &mut ClientAuthSettings;
+    fn client_mut(&mut self) -> &mut OAuth2ClientSettings;
 
     /// The keys that the section may have.
     #[must_use]
     fn fields() -> Vec<&'static str> {
-        let of_client = serde_introspect::<ClientAuthSettings>();
+        let of_client = serde_introspect::<OAuth2ClientSettings>();
         [serde_introspect::<Self>(), of_client].concat()
     }
 
@@ -127,12 +147,12 @@ pub trait ClientSection: AdapterSettings + DeserializeOwned {
     ///
     /// [`ConfigError`] if a value is missing or of another type. It may quote the value.
     fn read(section: Value) -> Result<Self, ConfigError> {
-        let names = serde_introspect::<ClientAuthSettings>();
+        let names = serde_introspect::<OAuth2ClientSettings>();
         let values = section.into_table()?.into_iter();
         let (of_client, own) = values.partition(|(name, _)| names.contains(&name.as_str()));
         let table = |values| Value::new(None, ValueKind::Table(values));
         let mut settings = Self::deserialize(table(own))?;
-        *settings.client_auth_mut() = ClientAuthSettings::deserialize(table(of_client))?;
+        *settings.client_mut() = OAuth2ClientSettings::deserialize(table(of_client))?;
         Ok(settings)
     }
 }
@@ -160,22 +180,43 @@ impl ClientAuthMethod {
     }
 }
 
-impl ClientAuthSettings {
-    /// Checks the settings, and reads the files that they name.
-    pub(super) fn check(&self, problems: &mut SectionProblems) {
+impl OAuth2ClientSettings {
+    /// All problems of the section with these settings, each with its key and without its value. `own` adds those of
+    /// the other settings. Reads the files that the settings name.
+    pub(crate) fn problems(
+        &self,
+        section: &'static str,
+        production: bool,
+        own: impl FnOnce(&mut SectionProblems),
+    ) -> Vec<String> {
+        let mut problems = SectionProblems {
+            section,
+            production,
+            needs_tls: self.client_auth_method == ClientAuthMethod::TlsClientAuth,
+            found: Vec::new(),
+        };
+        self.check_authentication(&mut problems);
+        own(&mut problems);
+        if let Err(problem) = certificates(self.ca_file.as_deref()) {
+            problems.add(problem);
+        }
+        for problem in self.claims.problems() {
+            problems.add(format_args!("claims: {problem}"));
+        }
+        problems.found
+    }
+
+    fn check_authentication(&self, problems: &mut SectionProblems) {
         problems.not_empty("client_id", Some(&self.client_id));
         problems.not_empty("private_key_id", self.private_key_id.as_ref());
         let method = self.client_auth_method;
-        let (assertion, tls) = (
+        let (key, assertion, tls) = (
+            ClientAuthMethod::PrivateKeyJwt,
             ClientAuthMethod::ClientAssertion,
             ClientAuthMethod::TlsClientAuth,
         );
         for (name, file, needed) in [
-            (
-                "private_key_file",
-                &self.private_key_file,
-                ClientAuthMethod::PrivateKeyJwt,
-            ),
+            ("private_key_file", &self.private_key_file, key),
             (
                 "client_assertion_file",
                 &self.client_assertion_file,
@@ -203,7 +244,7 @@ impl ClientAuthSettings {
             }
             _ => {}
         }
-        let read = self.authentication(problems.section, "", ClientAuthPreset::default());
+        let read = self.authentication(problems.section, "", ClientAuthPreset::STANDARD);
         problems.found.extend(read.err().into_iter().flatten());
     }
 
@@ -218,27 +259,22 @@ impl ClientAuthSettings {
         issuer: &str,
         preset: ClientAuthPreset,
     ) -> Result<ClientAuthentication, Vec<String>> {
-        let id = self.client_id.clone();
+        let method = self.client_auth_method;
         let problem = |name: &str, problem: &str| vec![format!("{section}.{name}: {problem}")];
         let needed = |name: &'static str, file: &Option<PathBuf>| {
-            let method = self.client_auth_method.name();
-            let missing = || problem(name, &format!("{method} needs it"));
+            let missing = || problem(name, &format!("{} needs it", method.name()));
             Ok::<_, Vec<_>>((name, file.clone().ok_or_else(missing)?))
         };
-        Ok(match self.client_auth_method {
+        let secret = || self.secret(section).map_err(|problem| vec![problem]);
+        let credential = match method {
             ClientAuthMethod::ClientSecretBasic => {
-                let secret = self.secret(section).map_err(|problem| vec![problem])?;
-                ClientAuthentication::client_secret_basic(id, secret, preset.has_plain_basic)
+                Credential::basic(&self.client_id, secret()?, preset.has_plain_basic)
             }
-            ClientAuthMethod::ClientSecretPost => {
-                let secret = self.secret(section).map_err(|problem| vec![problem])?;
-                ClientAuthentication::ClientSecretPost { id, secret }
-            }
+            ClientAuthMethod::ClientSecretPost => Credential::Secret(secret()?),
             ClientAuthMethod::PrivateKeyJwt => {
                 let (name, file) = needed("private_key_file", &self.private_key_file)?;
                 let key = AssertionKey::read(&file, self.private_key_id.clone());
-                ClientAuthentication::PrivateKeyJwt {
-                    id,
+                Credential::Key {
                     audience: match self.audience(preset) {
                         AssertionAudience::Endpoint => None,
                         AssertionAudience::Issuer => Some(issuer.to_owned()),
@@ -249,21 +285,24 @@ impl ClientAuthSettings {
             ClientAuthMethod::ClientAssertion => {
                 let (name, file) = needed("client_assertion_file", &self.client_assertion_file)?;
                 let assertion = IssuedAssertion::read(&file);
-                let assertion = assertion.map_err(|reason| problem(name, &reason))?;
-                ClientAuthentication::ClientAssertion { id, assertion }
+                Credential::Assertion(assertion.map_err(|reason| problem(name, &reason))?)
             }
             ClientAuthMethod::TlsClientAuth => {
                 let (certificates, chain) =
                     needed("client_certificate_file", &self.client_certificate_file)?;
                 let (of_key, key) = needed("client_key_file", &self.client_key_file)?;
                 let identity = pem::certified_key(section, (certificates, &chain), (of_key, &key));
-                let identity = identity.map_err(|found| {
+                Credential::Certificate(identity.map_err(|found| {
                     let lines = found.into_iter();
                     let lines = lines.map(|(key, problem)| format!("{key}: {problem}"));
                     lines.collect::<Vec<_>>()
-                })?;
-                ClientAuthentication::TlsClientAuth { id, identity }
+                })?)
             }
+        };
+        Ok(ClientAuthentication {
+            client_id: self.client_id.clone(),
+            method,
+            credential,
         })
     }
 
@@ -301,6 +340,82 @@ fn check_secret(secret: &SecretString, problems: &mut SectionProblems) {
     let lower = secret.to_lowercase();
     if WELL_KNOWN_SECRETS.contains(&lower.as_str()) || lower.ends_with(DEVELOPMENT_SECRET) {
         problems.add("client_secret: a well-known one");
+    }
+}
+
+/// Collects the problems of a section, each with its key and without its value.
+pub(crate) struct SectionProblems {
+    /// The section, such as `iam.keycloak`.
+    section: &'static str,
+    production: bool,
+    /// Whether the client authenticates by TLS.
+    needs_tls: bool,
+    found: Vec<String>,
+}
+
+impl SectionProblems {
+    /// Adds a problem, which begins with its key.
+    pub(crate) fn add(&mut self, problem: impl Display) {
+        self.found.push(format!("{}.{problem}", self.section));
+    }
+
+    /// Checks an address, if it is set.
+    pub(crate) fn address(&mut self, key: &str, url: Option<&Url>) {
+        if let Some(url) = url {
+            let key = format!("{}.{key}", self.section);
+            self.found
+                .extend(address_problems(&key, url, self.production));
+            if self.needs_tls && !self.production && url.scheme() == "http" {
+                self.found
+                    .push(format!("{key}: must be https with tls_client_auth"));
+            }
+        }
+    }
+
+    /// Checks the configured issuer, and returns whether it can be one.
+    pub(crate) fn issuer(&mut self, issuer: &str) -> bool {
+        let is_issuer = is_issuer(issuer);
+        if !is_issuer {
+            self.add("issuer: must be an http or https address without query and fragment");
+        }
+        is_issuer
+    }
+
+    /// Checks a text, if it is set.
+    pub(crate) fn not_empty(&mut self, key: &str, text: Option<&String>) {
+        if text.is_some_and(String::is_empty) {
+            self.add(format_args!("{key}: must not be empty"));
+        }
+    }
+}
+
+/// Whether a text can be an issuer (RFC 8414 section 2: no query and no fragment).
+fn is_issuer(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.query().is_none()
+            && url.fragment().is_none()
+    })
+}
+
+/// An address without user, password, query and fragment.
+pub(crate) fn plain_url(url: &Url) -> Url {
+    let mut url = url.clone();
+    // Both fail only for addresses without a host, which have no credentials.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url
+}
+
+/// An issuer that a server names, for errors: without credentials, and only if it is one.
+pub(crate) fn shown_issuer(text: &str) -> String {
+    match Url::parse(text) {
+        Ok(url) if is_issuer(text) && text.len() <= SHOWN_ISSUER_MAX => {
+            format!("the issuer {}", plain_url(&url))
+        }
+        _ => "something that is no issuer".to_owned(),
     }
 }
 
