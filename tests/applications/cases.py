@@ -500,6 +500,23 @@ def a_logout_during_an_exchange_wins(client, server):
         equal((server.count("token"), server.count("logout")), (1, 1))
 
 
+@scripted
+def a_logout_during_a_renewal_wins(client, server):
+    for late in (issued(2), reply(503, UNAVAILABLE), refused(500, "server_error"), reset):
+        server.reset()
+        released = threading.Event()
+        server.prescribe("token", issued(1), held(released, late))
+        server.prescribe("logout", LOGGED_OUT)
+        resumed(client, server)
+        client("token", scope=READ)
+        client("advance", seconds=LIFETIME * 0.86)
+        call = client.start("token", scope=READ)
+        server.wait_for("token", 2)
+        client("logout")
+        released.set()
+        equal(call.failure()["error"], "SessionOver")
+
+
 # ---- A gateway with the mock IAM
 
 

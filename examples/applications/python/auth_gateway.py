@@ -223,6 +223,7 @@ class Session:
         except (Unavailable, GatewayFault) as failure:
             pause = max(RENEWAL_PAUSE_SECONDS, getattr(failure, "retry_after", None) or 0)
             cached.renew_at = self._timing.now() + pause
+            self._require_active()  # A logout during the renewal.
             return cached.token
 
     def _exchange(self, scope, risk):

@@ -196,6 +196,7 @@ export class Session {
       }
       const retryAfter = failure instanceof Unavailable ? failure.retryAfter : undefined;
       cached.renewAt = this.#calls.timing.now() + Math.max(RENEWAL_PAUSE_SECONDS, retryAfter ?? 0);
+      this.#requireActive(); // A logout during the renewal.
       return cached.token;
     }
   }
