@@ -6,6 +6,7 @@ mod auth;
 mod backchannel_logout;
 mod body;
 pub mod caching;
+mod cors;
 mod health;
 mod middleware;
 mod operator;

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use actix_web::http::header::HeaderValue;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize, Serializer};
+use url::Url;
 
 use super::errors::ConfigErrors;
 use super::known::join;
@@ -32,6 +34,8 @@ section! {
         pub public_url: PublicUrl = PublicUrl::default();
         /// `[http.tls]`.
         pub tls: TlsSettings = TlsSettings::default();
+        /// `[http.cors]`.
+        pub cors: CorsSettings = CorsSettings::default();
         /// The proxies whose `X-Forwarded-For` header is used.
         #[serde(deserialize_with = "iam_adapters::list::deserialize")]
         pub trusted_proxies: Vec<TrustedProxy> = Vec::new();
@@ -94,6 +98,56 @@ impl TlsSettings {
     }
 }
 
+/// Pages of other origins.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct CorsSettings {
+    /// The origins whose pages may call the three endpoints and read the responses.
+    #[serde(deserialize_with = "iam_adapters::list::deserialize")]
+    pub allowed_origins: Vec<AllowedOrigin>,
+}
+
+impl CorsSettings {
+    /// The allowed origins as browsers send them.
+    #[must_use]
+    pub fn header_values(&self) -> Vec<HeaderValue> {
+        let origins = self.allowed_origins.iter();
+        // An origin has no character that a header must not have.
+        let values = origins.map(|origin| HeaderValue::from_str(&origin.0));
+        values.filter_map(Result::ok).collect()
+    }
+}
+
+/// An origin as browsers send it (RFC 6454 section 6.2): lower case, no default port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AllowedOrigin(String);
+
+impl AllowedOrigin {
+    pub(super) fn is_https(&self) -> bool {
+        self.0.starts_with("https:")
+    }
+}
+
+impl TryFrom<&str> for AllowedOrigin {
+    type Error = String;
+
+    fn try_from(text: &str) -> Result<Self, Self::Error> {
+        let url = Url::parse(text).ok().filter(|url| {
+            matches!(url.scheme(), "http" | "https") && !url.authority().contains('*')
+        });
+        let origin = url.map(|url| url.origin().ascii_serialization());
+        match origin {
+            Some(origin) if origin == text => Ok(Self(origin)),
+            Some(origin) => Err(format!("must be written as browsers send it, {origin:?}")),
+            None => Err(
+                "not an origin such as https://app.example.com or http://localhost:3000; \
+                         `*` and `null` are not allowed"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
 /// A network of proxies whose `X-Forwarded-For` header is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrustedProxy(IpNet);
@@ -128,6 +182,49 @@ mod tests {
         ] {
             let proxy = TrustedProxy::try_from(text).expect(text);
             assert_eq!(proxy.0.to_string(), network);
+        }
+    }
+
+    #[test]
+    fn allowed_origin_is_written_as_browsers_send_it() {
+        for text in [
+            "https://app.example.com",
+            "http://localhost:3000",
+            "https://[2001:db8::1]:8443",
+            "https://xn--bcher-kva.example",
+        ] {
+            let origin = AllowedOrigin::try_from(text).expect(text);
+            assert_eq!(origin.0, text);
+        }
+        for (text, written) in [
+            ("https://app.example.com/", "\"https://app.example.com\""),
+            (
+                "https://app.example.com/login",
+                "\"https://app.example.com\"",
+            ),
+            ("https://app.example.com?a", "\"https://app.example.com\""),
+            ("https://App.Example.com", "\"https://app.example.com\""),
+            ("https://app.example.com:443", "\"https://app.example.com\""),
+            (
+                "https://user:canary@app.example.com",
+                "\"https://app.example.com\"",
+            ),
+            (
+                "https://bücher.example",
+                "\"https://xn--bcher-kva.example\"",
+            ),
+            ("", "not an origin"),
+            ("*", "not an origin"),
+            ("null", "not an origin"),
+            ("app.example.com", "not an origin"),
+            ("https://", "not an origin"),
+            ("https://*.example.com", "not an origin"),
+            ("ftp://app.example.com", "not an origin"),
+            ("capacitor://localhost", "not an origin"),
+        ] {
+            let refused = AllowedOrigin::try_from(text).expect_err(text);
+            assert!(refused.contains(written), "{text}: {refused}");
+            assert!(!refused.contains("canary"), "{refused}");
         }
     }
 

@@ -149,7 +149,7 @@ fn unknown_key_is_refused_by_name_in_the_file_and_in_the_environment() {
     );
     for beginning in [
         "htp: no such setting; the nearest is http; there are: audit, cache, environment, http, iam,",
-        "http.listn: no such setting; the nearest is http.listen; there are: listen, max_connections,",
+        "http.listn: no such setting; the nearest is http.listen; there are: cors, listen, max_connections,",
         "iam.keyclock: no such setting; the nearest is iam.keycloak; there are: ",
         "session.more: no such setting; the nearest is ",
         "AUTH_GATEWAY__HTTP__LISTN: no such setting",
@@ -227,6 +227,7 @@ fn all_problems_are_reported_together_with_key_and_origin() {
         workers = 0
         public_url = "https://auth.example.test/?a"
         trusted_proxies = ["10.0.0.0/8", "proxy"]
+        cors.allowed_origins = ["https://app.example.test", "*"]
         [token]
         lifetime = "25h"
         default_scope = "a  b"
@@ -245,6 +246,7 @@ fn all_problems_are_reported_together_with_key_and_origin() {
         "http.listen: invalid socket address syntax (set in FILE)",
         "http.public_url: must not have a query or a fragment (set in FILE)",
         r#"http.trusted_proxies: "proxy": not a network such as 10.0.0.0/8, nor an address (set in FILE)"#,
+        r#"http.cors.allowed_origins: "*": not an origin such as https://app.example.com or http://localhost:3000; `*` and `null` are not allowed (set in FILE)"#,
         r#"token.lifetime: invalid value: string "90", expected a duration such as "30s" or "1h" (set in AUTH_GATEWAY__TOKEN__LIFETIME)"#,
         r#"upstream.login_concurrency: string "many" is not an integer (set in AUTH_GATEWAY__UPSTREAM__LOGIN_CONCURRENCY)"#,
         "stale_if_error: 16m is not within 0s and 15m (set in FILE)",

@@ -3,6 +3,7 @@
 use iam_adapters::files::Exposed;
 
 use super::errors::ConfigErrors;
+use super::http::AllowedOrigin;
 use super::source::SettingsFile;
 use super::{AuditDestination, Environment, Settings};
 
@@ -62,6 +63,13 @@ fn check_production(settings: &Settings, problems: &mut ConfigErrors) {
     }
     if !settings.http.public_url.is_https() {
         problems.add("http.public_url", "must begin with https:// in production");
+    }
+    let origins = &settings.http.cors.allowed_origins;
+    if !origins.iter().all(AllowedOrigin::is_https) {
+        problems.add(
+            "http.cors.allowed_origins",
+            "must begin with https:// in production",
+        );
     }
 }
 

@@ -61,6 +61,7 @@ fn production_reports_all_unsafe_settings_together() {
         PRODUCTION,
         &[
             ("HTTP__PUBLIC_URL", "http://auth.example.test"),
+            ("HTTP__CORS__ALLOWED_ORIGINS", "http://app.example.test"),
             ("IAM__KEYCLOAK__URL", "http://iam.example.test"),
             ("IAM__KEYCLOAK__CLIENT_SECRET", "secret"),
         ],
@@ -72,6 +73,7 @@ fn production_reports_all_unsafe_settings_together() {
     assert_eq!(
         keys,
         [
+            "http.cors.allowed_origins",
             "http.public_url",
             "iam.keycloak.client_secret",
             "iam.keycloak.url",

@@ -30,6 +30,7 @@ use auth_gateway_server::{ConnectionEvents, ConnectionRefusal, ShedReason};
 
 use super::api_error::{ApiError, InvalidRequest};
 use super::app_state::AppState;
+use super::cors::Readers;
 use super::trace;
 
 /// Keeps what the events of a request contain for its log line.
@@ -85,6 +86,10 @@ pub(super) async fn handle_request(
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let began = Instant::now();
     let route = route(&request);
+    let readers = Readers::of(&app_state, route, request.headers());
+    let preflight = readers.preflight(&request);
+    // A preflight is no operation.
+    let route = preflight.as_ref().map_or(route, |_| Route::Other);
     let context = Arc::new(RequestContext::new(
         id_of(request.headers()),
         client_address(&app_state, request.request()),
@@ -96,7 +101,13 @@ pub(super) async fn handle_request(
         route,
         is_routine: route == Route::Management && !request.path().starts_with("/admin/"),
         context,
+        readers,
     };
+    if let Some(mut response) = preflight {
+        in_progress.complete(&app_state, &mut response);
+        in_progress.finish(&app_state, response.status(), None);
+        return Ok(request.into_response(response));
+    }
     if app_state.lifecycle.is_draining() && route.is_operation() {
         app_state.metrics.shed(ShedCause::Draining);
         let response = in_progress.error_response(&app_state, &ApiError::Draining);
@@ -170,6 +181,7 @@ impl ConnectionEvents for AppState {
                 client,
                 Context::new(),
             )),
+            readers: Readers::without_request(self),
         };
         let api_error = match refusal {
             ConnectionRefusal::MalformedHead => ApiError::InvalidRequest(InvalidRequest::NotHttp),
@@ -188,6 +200,7 @@ struct InProgress {
     /// Whether it is a probe or a scrape, which come every few seconds.
     is_routine: bool,
     context: Arc<RequestContext>,
+    readers: Readers,
 }
 
 impl InProgress {
@@ -221,6 +234,7 @@ impl InProgress {
     fn complete(&self, app_state: &AppState, response: &mut HttpResponse) {
         let headers = response.headers_mut();
         headers.insert(X_REQUEST_ID, header_value(&self.context.id));
+        self.readers.add_to(headers);
         if app_state.lifecycle.is_shutting_down() {
             let head = response.head_mut();
             head.set_connection_type(ConnectionType::Close);

@@ -9,6 +9,7 @@ use test_support::wire::{ALICE, Answer, Connection, post};
 
 mod bodies;
 mod connection_limit;
+mod cors;
 mod descriptions;
 mod final_response;
 mod framing;

@@ -189,12 +189,12 @@ fn type_must_exist_and_the_name_must_fit_into_a_variable() {
 
 #[test]
 fn section_without_a_type_is_unknown_and_the_message_mentions_it() {
-    let found = problems("[iam.corp]\nurl = 'https://iam.test'", &[]);
+    let found = problems("[iam.staff]\nurl = 'https://iam.test'", &[]);
     let [found] = &found[..] else {
         panic!("one problem, not {found:#?}");
     };
     assert!(
-        found.starts_with("iam.corp: no such setting; the nearest is iam."),
+        found.starts_with("iam.staff: no such setting; the nearest is iam."),
         "{found}"
     );
     assert!(

@@ -67,6 +67,7 @@ fn connection_beyond_the_limit_is_refused_with_a_complete_503_response() {
             &scripted_keycloak_settings(&url)[..],
             &[
                 ("http.max_connections", "1"),
+                ("http.cors.allowed_origins", "https://app.example.test"),
                 ("upstream.login_deadline", "1m"),
                 ("upstream.probe_interval", "1h"),
             ],
@@ -84,6 +85,8 @@ fn connection_beyond_the_limit_is_refused_with_a_complete_503_response() {
     assert_eq!(answer.json()["error"], "temporarily_unavailable");
     assert_eq!(answer.header("connection"), Some("close"));
     assert!(answer.header("retry-after").is_some());
+    // Its request is unknown.
+    assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
     in_form(&answer);
     further.closed();
     assert_eq!((shed(&gateway, "full"), shed(&gateway, "idle")), (1, 0));

@@ -1,0 +1,85 @@
+//! Requests of pages of other origins (CORS: Fetch standard, section 3.3): which origins may read a response.
+//! No response allows credentials, so browsers add no cookies.
+//!
+//! Not actix-cors: it refuses requests of other origins by itself, without the form of an error response. It also
+//! adds no header after a panic, nor to responses of a connection.
+
+use actix_web::HttpResponse;
+use actix_web::dev::ServiceRequest;
+use actix_web::http::Method;
+use actix_web::http::header::{self, HeaderMap, HeaderValue};
+
+use crate::telemetry::metrics::Route;
+
+use super::app_state::AppState;
+
+/// How long browsers may keep the response to a preflight, in seconds: no longer in Chromium.
+const MAX_AGE: &str = "7200";
+
+/// The origins whose pages may read a response.
+#[derive(Debug)]
+pub(super) enum Readers {
+    SameOrigin,
+    Any,
+    /// The origin of the request, if it is in the settings.
+    OfRequest(Option<HeaderValue>),
+}
+
+impl Readers {
+    pub(super) fn of(app_state: &AppState, route: Route, request: &HeaderMap) -> Self {
+        match route {
+            // Public documents, which verifiers in a browser need.
+            Route::WellKnown => Self::Any,
+            Route::Login | Route::Token | Route::Logout if app_state.allows_origins() => {
+                let origin = request.get(header::ORIGIN);
+                let allowed = origin.filter(|sent| app_state.allowed_origins.contains(sent));
+                Self::OfRequest(allowed.cloned())
+            }
+            _ => Self::SameOrigin,
+        }
+    }
+
+    /// The readers of a response of a connection, whose request is unknown. It contains nothing of the request, so
+    /// all origins may read it.
+    pub(super) fn without_request(app_state: &AppState) -> Self {
+        if app_state.allows_origins() {
+            Self::Any
+        } else {
+            Self::SameOrigin
+        }
+    }
+
+    /// The response to a preflight of an allowed origin.
+    pub(super) fn preflight(&self, request: &ServiceRequest) -> Option<HttpResponse> {
+        let is_preflight = request.method() == Method::OPTIONS
+            && matches!(self, Self::OfRequest(Some(_)))
+            && (request.headers()).contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+        is_preflight.then(|| {
+            HttpResponse::NoContent()
+                .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, "POST"))
+                .insert_header((
+                    header::ACCESS_CONTROL_ALLOW_HEADERS,
+                    "content-type, x-request-id",
+                ))
+                .insert_header((header::ACCESS_CONTROL_MAX_AGE, MAX_AGE))
+                .finish()
+        })
+    }
+
+    /// Adds the headers for browsers to a response.
+    pub(super) fn add_to(&self, response: &mut HeaderMap) {
+        let origin = match self {
+            Self::SameOrigin => return,
+            Self::Any => Some(HeaderValue::from_static("*")),
+            Self::OfRequest(origin) => {
+                response.insert(header::VARY, HeaderValue::from_static("Origin"));
+                origin.clone()
+            }
+        };
+        if let Some(origin) = origin {
+            let exposed = HeaderValue::from_static("retry-after, x-request-id");
+            response.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+            response.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+        }
+    }
+}
