@@ -31,6 +31,7 @@ pub(crate) fn routes(config: &mut ServiceConfig) {
                 .route(web::put().to(users::replace))
                 .route(web::post().to(users::create)),
         )
+        .service(at("/users-file", "GET, HEAD").route(get().to(users::export)))
         .service(
             at("/users/{email}", "GET, HEAD, PATCH, DELETE")
                 .route(get().to(users::show))

@@ -5,7 +5,7 @@ use std::ptr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use actix_web::body::MessageBody;
+use actix_web::body::{BoxBody, MessageBody as _};
 use actix_web::dev::{Extensions, ServiceRequest, ServiceResponse};
 use actix_web::guard::{GuardContext, fn_guard};
 use actix_web::http::ConnectionType;
@@ -15,6 +15,7 @@ use actix_web::web::{self, Data, ServiceConfig};
 use actix_web::{Error, HttpMessage as _, HttpRequest, HttpResponse, Scope};
 use auth_gateway::http::{self, AppState};
 use auth_gateway::telemetry::metrics::Route;
+use serde::Deserialize;
 
 use crate::control::{self, ControlError};
 use crate::hosts::AllowedHosts;
@@ -25,6 +26,9 @@ pub const NAMESPACE: &str = "mock-namespace";
 
 /// The paths of the control API and the console, whose handlers read the namespace themselves.
 const CONTROLS: &str = "/mock/";
+
+/// The path of logins.
+const LOGIN: &str = "/api/v1/auth/login";
 
 /// The routes of the public listener.
 pub(crate) fn public(routes: &mut ServiceConfig) {
@@ -61,8 +65,9 @@ pub(crate) fn controls(routes: &mut ServiceConfig) {
     console::routes(routes);
 }
 
-/// The outermost middleware: sends a request to the gateway of its namespace. A request with an invalid
-/// namespace keeps the default gateway, and [`refuse_invalid_namespace`] answers it.
+/// The outermost middleware: sends a request to the gateway of its namespace, and keeps the session id that
+/// a login returns. A request with an invalid namespace keeps the default gateway, and
+/// [`refuse_invalid_namespace`] answers it.
 ///
 /// # Errors
 ///
@@ -70,8 +75,8 @@ pub(crate) fn controls(routes: &mut ServiceConfig) {
 pub(crate) async fn choose_gateway(
     namespaces: Arc<Namespaces>,
     mut request: ServiceRequest,
-    next: Next<impl MessageBody + 'static>,
-) -> Result<ServiceResponse<impl MessageBody + 'static>, Error> {
+    next: Next<BoxBody>,
+) -> Result<ServiceResponse, Error> {
     if request.path().starts_with(CONTROLS) {
         request.extensions_mut().insert(Route::Management);
         return next.call(request).await;
@@ -92,9 +97,40 @@ pub(crate) async fn choose_gateway(
                 // What is added last is found first.
                 request.add_data_container(Rc::new(container));
             }
+            if request.path() == LOGIN {
+                return log_in(&namespace, request, next).await;
+            }
         }
     }
     next.call(request).await
+}
+
+/// A login. The mock keeps the session id of the response, so that tests can name a session by it.
+async fn log_in(
+    namespace: &Namespace,
+    request: ServiceRequest,
+    next: Next<BoxBody>,
+) -> Result<ServiceResponse, Error> {
+    #[derive(Deserialize)]
+    struct LoginResponse {
+        session_id: String,
+    }
+
+    let (response, begun) = mock_iam::with_begun_session(next.call(request)).await;
+    let (request, response) = response?.into_parts();
+    let (response, body) = response.into_parts();
+    let body = match body.try_into_bytes() {
+        Err(body) => body,
+        Ok(bytes) => {
+            let read: Option<LoginResponse> = serde_json::from_slice(&bytes).ok();
+            if let Some((id, LoginResponse { session_id })) = begun.zip(read) {
+                let directory = namespace.mock.directory();
+                directory.set_gateway_session_id(&id, &session_id);
+            }
+            bytes.boxed()
+        }
+    };
+    Ok(ServiceResponse::new(request, response.set_body(body)))
 }
 
 /// The namespace of a request: the one in its header, or the default one.

@@ -1,11 +1,13 @@
 //! The journal of calls to the mock, and waiting for calls.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use actix_web::HttpResponse;
 use auth_gateway::health::Lifecycle;
 use iam_adapters::name::Name as _;
 use iam_adapters::resilient::Operation;
+use mock_iam::Mock;
 use mock_iam::journal::{self, Entry, Filter};
 use serde::Serialize;
 use tokio::time::sleep;
@@ -48,6 +50,7 @@ impl Query for JournalQuery {
         "user",
         "outcome",
         "request_id",
+        "session",
         "after",
         "limit",
     ];
@@ -67,6 +70,7 @@ impl Query for JournalQuery {
                 outcome,
             )?,
             request_id: text("request_id"),
+            session: text("session"),
             after: parameters.number("after")?.unwrap_or_default(),
         };
         let limit = parameters.number("limit")?.unwrap_or(LIMIT);
@@ -96,6 +100,7 @@ impl Query for WaitQuery {
         "user",
         "outcome",
         "request_id",
+        "session",
         "after",
         "limit",
         "count",
@@ -131,6 +136,7 @@ struct EntryResponse<'a> {
     user: Option<&'a str>,
     subject: Option<&'a str>,
     session: Option<&'a str>,
+    session_id: Option<&'a str>,
     request_id: Option<&'a str>,
     client_address: Option<String>,
     outcome: &'static str,
@@ -140,7 +146,8 @@ struct EntryResponse<'a> {
 }
 
 impl<'a> EntryResponse<'a> {
-    fn of(Entry { number, at, call }: &'a Entry) -> Self {
+    fn of(Entry { number, at, call }: &'a Entry, session_ids: &'a HashMap<String, String>) -> Self {
+        let session_id = call.session.as_ref().and_then(|id| session_ids.get(id));
         Self {
             number: *number,
             at: time(*at),
@@ -148,6 +155,7 @@ impl<'a> EntryResponse<'a> {
             user: call.user.as_deref(),
             subject: call.subject.as_ref().map(iam_adapters::Subject::as_str),
             session: call.session.as_deref(),
+            session_id: session_id.map(String::as_str),
             request_id: call.request_id.as_deref(),
             client_address: call.client_address.map(|address| address.to_string()),
             outcome: call.outcome.name(),
@@ -158,20 +166,34 @@ impl<'a> EntryResponse<'a> {
     }
 }
 
-fn response(reached: Option<bool>, found: &journal::Selection) -> HttpResponse {
+fn response(mock: &Mock, reached: Option<bool>, found: &journal::Selection) -> HttpResponse {
+    let session_ids = mock.directory().gateway_session_ids();
     ok(&JournalResponse {
         reached,
         count: found.count,
         last: found.last,
         forgotten: found.forgotten,
-        entries: found.entries.iter().map(EntryResponse::of).collect(),
+        entries: (found.entries.iter())
+            .map(|entry| EntryResponse::of(entry, &session_ids))
+            .collect(),
     })
+}
+
+/// The filter, with the IAM's id of a session that was named by the gateway's.
+fn with_own_id(filter: &Filter, mock: &Mock) -> Filter {
+    let mut filter = filter.clone();
+    let directory = mock.directory();
+    let named = (filter.session.as_deref()).and_then(|id| directory.id_of_gateway_session(id));
+    filter.session = named.or(filter.session);
+    filter
 }
 
 /// `GET journal`.
 pub(super) async fn show(call: Call<JournalQuery>) -> HttpResponse {
     let JournalQuery { filter, limit } = &call.query;
-    response(None, &call.namespace.mock.journal().select(filter, *limit))
+    let mock = &call.namespace.mock;
+    let filter = with_own_id(filter, mock);
+    response(mock, None, &mock.journal().select(&filter, *limit))
 }
 
 /// `GET journal/wait`. Ends early when the process shuts down.
@@ -181,14 +203,15 @@ pub(super) async fn wait(call: Call<WaitQuery>) -> HttpResponse {
         count,
         timeout,
     } = &call.query;
-    let journal = call.namespace.mock.journal();
+    let mock = &call.namespace.mock;
+    let (filter, journal) = (&with_own_id(filter, mock), mock.journal());
     tokio::select! {
         (reached, found) = journal.wait(filter, *count, *limit, *timeout) => {
-            response(Some(reached), &found)
+            response(mock, Some(reached), &found)
         }
         () = draining(call.namespaces.lifecycle()) => {
             let found = journal.select(filter, *limit);
-            response(Some(found.count >= *count), &found)
+            response(mock, Some(found.count >= *count), &found)
         }
     }
 }

@@ -29,6 +29,7 @@ pub(super) async fn list(call: Call<SessionsQuery>) -> Result<HttpResponse, Cont
     #[derive(Serialize)]
     struct SessionResponse<'a> {
         id: &'a str,
+        session_id: Option<&'a str>,
         user: &'a str,
         subject: &'a str,
         began_at: String,
@@ -41,6 +42,7 @@ pub(super) async fn list(call: Call<SessionsQuery>) -> Result<HttpResponse, Cont
     };
     let sessions = sessions.iter().map(|session| SessionResponse {
         id: &session.id,
+        session_id: session.gateway_id.as_deref(),
         user: &session.user,
         subject: session.subject.as_str(),
         began_at: time(session.began_at),
@@ -57,7 +59,7 @@ pub(super) async fn end(
     id: Path<String>,
 ) -> Result<HttpResponse, ControlError> {
     let mut sessions = call.namespace.mock.directory().sessions();
-    sessions.retain(|session| session.id == *id);
+    sessions.retain(|session| session.id == *id || session.gateway_id.as_ref() == Some(&*id));
     if sessions.is_empty() {
         return Err(ControlError::not_found("there is no such active session"));
     }

@@ -4,10 +4,11 @@ use actix_web::HttpResponse;
 use actix_web::web::Path;
 use iam_adapters::{Clock as _, Permission, Permissions, Subject};
 use mock_iam::{AccountState, Format, TotpVerifier, User, Users, UsersError, parse};
+use secrecy::ExposeSecret as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::request::{Body, Call, Json, SecretText, present};
+use super::request::{Body, Call, Json, Parameters, Query, SecretText, present};
 use super::response::{ControlError, created, no_content, ok};
 use crate::Namespace;
 
@@ -86,6 +87,37 @@ impl Body for UsersFile {
         let users = users.map_err(|invalid| ControlError::invalid(invalid.to_string()))?;
         Ok(Self(users))
     }
+}
+
+/// `?format=json` or `toml`.
+pub(super) struct FormatQuery(Format);
+
+impl Query for FormatQuery {
+    const NAMES: &'static [&'static str] = &["format"];
+
+    fn read(parameters: &Parameters<'_>) -> Result<Self, ControlError> {
+        let format = parameters.parsed("format", "json or toml", |name| match name {
+            "json" => Some(Format::Json),
+            "toml" => Some(Format::Toml),
+            _ => None,
+        });
+        Ok(Self(format?.unwrap_or(Format::Json)))
+    }
+}
+
+/// `GET users-file`.
+pub(super) async fn export(call: Call<FormatQuery>) -> Result<HttpResponse, ControlError> {
+    let FormatQuery(format) = call.query;
+    let users = call.namespace.mock.directory().users();
+    let file = mock_iam::write(&users, format);
+    let file = file.map_err(|invalid| ControlError::conflict(invalid.to_string()))?;
+    let media_type = match format {
+        Format::Toml => "application/toml",
+        Format::Json | Format::Yaml => "application/json",
+    };
+    Ok(HttpResponse::Ok()
+        .content_type(media_type)
+        .body(file.expose_secret().to_owned()))
 }
 
 /// A user to create.

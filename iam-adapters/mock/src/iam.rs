@@ -3,6 +3,7 @@
 //! [`Directory`] is the IAM with its administration; it never fails. [`Mock`] is its adapter: it injects
 //! [`faults`] and keeps a [`journal`] of the gateway's calls.
 
+use std::cell::RefCell;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ pub use directory::{Directory, DirectorySnapshot, Identity, LiveSession};
 pub use pending_call::PendingCall;
 pub use totp::{InvalidTotpSecret, TotpVerifier};
 pub use users::{AccountState, InvalidUser, User, Users, UsersError};
-pub use users_file::{DEMO_USERS, Format, InvalidUsers, load, parse};
+pub use users_file::{DEMO_USERS, Format, InvalidUsers, load, parse, write};
 
 /// The adapter's name.
 pub const NAME: &str = "mock";
@@ -309,6 +310,9 @@ impl IamAdapter for Mock {
         if let Ok(begun) = &result {
             call.entry().subject = Some(begun.session.subject.clone());
             call.entry().session = Some(begun.session.id.clone());
+            let id = begun.session.id.clone();
+            // Outside of `with_begun_session` nothing asks for it.
+            let _ = BEGUN.try_with(|begun| begun.replace(Some(id)));
         }
         call.settle(result, |_| Outcome::Ok)
     }
@@ -362,6 +366,17 @@ impl IamAdapter for Mock {
     async fn probe_logout(&self) -> Result<(), IamError> {
         Ok(())
     }
+}
+
+tokio::task_local! {
+    /// The id of the session that the task has begun.
+    static BEGUN: RefCell<Option<String>>;
+}
+
+/// Completes a request, and returns the id of the session that its login began.
+pub async fn with_begun_session<T>(request: impl Future<Output = T>) -> (T, Option<String>) {
+    let whole = async { (request.await, BEGUN.with(RefCell::take)) };
+    BEGUN.scope(RefCell::default(), whole).await
 }
 
 /// A subject other than the session's.

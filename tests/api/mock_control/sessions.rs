@@ -91,3 +91,46 @@ async fn logout_token_that_the_gateway_refuses_is_not_counted_as_notified() {
     let ended = mock.call(Method::DELETE, "/sessions?notify=true").await;
     assert_eq!(ended.json(), json!({"ended": 1, "notified": 0}));
 }
+
+#[tokio::test]
+async fn session_is_named_by_the_id_of_the_gateway_or_of_the_iam() {
+    let mock = Namespace::alone();
+    let sessions = [mock.session(ALICE).await, mock.session(ALICE).await];
+    let listed = mock.read("/sessions").await;
+    let listed = listed["sessions"].as_array().expect("sessions");
+    for session in &sessions {
+        let id = json!(session.session_id);
+        assert!(
+            listed.iter().any(|listed| listed["session_id"] == id),
+            "{listed:?}"
+        );
+    }
+    let gateway_id = &sessions[0].session_id;
+    let own = listed
+        .iter()
+        .find(|listed| listed["session_id"] == json!(gateway_id));
+    let own_id = own
+        .and_then(|session| session["id"].as_str())
+        .expect("an id");
+    let path = format!("/sessions/{gateway_id}?notify=true");
+    let ended = mock.call(Method::DELETE, &path).await;
+    assert_eq!(ended.json(), json!({"ended": 1, "notified": 1}));
+    mock.exchange(&sessions[0], READ)
+        .await
+        .is_error(401, "invalid_grant");
+    assert_eq!(mock.exchange(&sessions[1], READ).await.status, 200);
+    assert_eq!(mock.log_out(&sessions[1]).await.status, 200);
+    // The journal has those of ended sessions too.
+    for id in [gateway_id, own_id] {
+        let found = mock.read(&format!("/journal?session={id}")).await;
+        let entries = found["entries"].as_array().expect("entries");
+        assert_eq!(entries.len(), 1, "{found}");
+        assert_eq!(entries[0]["session"], json!(own_id));
+        assert_eq!(entries[0]["session_id"], json!(gateway_id));
+    }
+    let other = &sessions[1].session_id;
+    let waited = mock
+        .read(&format!("/journal/wait?session={other}&count=2"))
+        .await;
+    assert_eq!(waited["reached"], json!(true), "login and logout");
+}

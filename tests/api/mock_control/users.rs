@@ -249,3 +249,46 @@ async fn clearing_the_caches_affects_one_namespace_only() {
     assert_eq!(kept.scope, requested);
     assert_eq!(other.calls("operation=introspection").await, 0);
 }
+
+#[tokio::test]
+async fn exported_users_file_restores_the_users_in_another_namespace() {
+    let gateway = gateway();
+    let mock = Namespace::unnamed(&gateway);
+    mock.post("/users", &carol()).await;
+    let secret = json!({"email": "erin@example.test", "password": "erin-pass", "state": "locked",
+        "totp_secret": "GEZDGNBVGY3TQOJQ", "attributes": {"level": 3}});
+    mock.post("/users", &secret).await;
+    for format in ["json", "toml"] {
+        let file = mock
+            .call(Method::GET, &format!("/users-file?format={format}"))
+            .await;
+        let media_type = format!("application/{format}");
+        assert_eq!(file.headers["content-type"], *media_type);
+        let target = Namespace::named(&gateway, format);
+        let headers = [("content-type", &*media_type)];
+        let replaced = target
+            .send(Method::PUT, "/users", &headers, file.body.clone())
+            .await;
+        assert_eq!(replaced.status, 200, "{}", replaced.text());
+        assert_eq!(
+            target.read("/users").await["users"]
+                .as_array()
+                .map(Vec::len),
+            Some(4)
+        );
+        let again = target
+            .call(Method::GET, &format!("/users-file?format={format}"))
+            .await;
+        assert_eq!(again.body, file.body);
+        target.session(CAROL).await;
+    }
+    let user =
+        json!({"email": "f@example.test", "password": "f-pass", "attributes": {"level": null}});
+    mock.post("/users", &user).await;
+    mock.call(Method::GET, "/users-file")
+        .await
+        .is_error(409, "conflict");
+    mock.call(Method::GET, "/users-file?format=yaml")
+        .await
+        .is_error(400, "invalid_request");
+}

@@ -1,6 +1,7 @@
 //! The in-memory IAM: its users, its sessions, and the operations of an administrator.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -282,6 +283,8 @@ impl fmt::Debug for Directory {
 pub struct LiveSession {
     /// The id of the session. It cannot be used without its secret.
     pub id: String,
+    /// The gateway's id of the session, if it is known.
+    pub gateway_id: Option<String>,
     /// The address of its user, as created.
     pub user: String,
     /// The id of its user.
@@ -333,6 +336,18 @@ impl Directory {
     pub fn sessions(&self) -> Vec<LiveSession> {
         let now = self.clock.now().unix;
         self.read().sessions(now)
+    }
+
+    /// The gateway's id of each of the last 10,000 sessions, active or not, by the session's own id.
+    #[must_use]
+    pub fn gateway_session_ids(&self) -> HashMap<String, String> {
+        self.read().sessions.gateway_ids()
+    }
+
+    /// The id of the session, active or not, that the gateway calls so.
+    #[must_use]
+    pub fn id_of_gateway_session(&self, gateway_id: &str) -> Option<String> {
+        self.read().sessions.id_of(gateway_id)
     }
 
     /// The number of active sessions.
@@ -441,6 +456,11 @@ impl Directory {
 
 /// Changes of sessions by an administrator.
 impl Directory {
+    /// Keeps the id that the gateway gave to a session.
+    pub fn set_gateway_session_id(&self, id: &str, gateway_id: &str) {
+        self.write().sessions.set_gateway_id(id, gateway_id);
+    }
+
     /// Ends one session. Returns whether it was active.
     pub fn end_session_by_id(&self, id: &str) -> bool {
         let now = self.clock.now().unix;
@@ -471,9 +491,11 @@ impl Directory {
 
 impl State {
     fn sessions(&self, now: Duration) -> Vec<LiveSession> {
+        let mut gateway_ids = self.sessions.gateway_ids();
         let session_of = |session: ActiveSession| {
             let user = self.users.numbered(session.user)?;
             Some(LiveSession {
+                gateway_id: gateway_ids.remove(&session.id),
                 id: session.id,
                 user: user.email.clone(),
                 subject: user.subject.clone(),

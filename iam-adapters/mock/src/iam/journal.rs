@@ -105,6 +105,8 @@ pub struct Filter {
     pub outcome: Option<String>,
     /// The request's id.
     pub request_id: Option<String>,
+    /// The session.
+    pub session: Option<String>,
     /// Only entries with a greater number.
     pub after: u64,
 }
@@ -128,6 +130,7 @@ impl Filter {
             && self.user.as_ref().is_none_or(user)
             && same(&self.outcome, Some(call.outcome.name()))
             && same(&self.request_id, call.request_id.as_deref())
+            && same(&self.session, call.session.as_deref())
     }
 }
 

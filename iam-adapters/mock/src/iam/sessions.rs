@@ -1,6 +1,6 @@
 //! The sessions of the mock. Entries are small, because a load test begins 100,000 of them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
@@ -14,6 +14,9 @@ use super::users::UserNumber;
 
 /// No sweep of expired sessions below this number.
 const SWEEP_FROM: usize = 1024;
+
+/// The number of gateway session ids that are kept, as many as the journal has entries.
+const GATEWAY_IDS_MAX: usize = 10_000;
 
 /// 128 random bits, encoded in base64url without padding outside of this module.
 type Random = [u8; 16];
@@ -40,6 +43,8 @@ pub(super) struct ActiveSession {
 pub(super) struct Sessions {
     stored: HashMap<Random, Session>,
     sweep_at: usize,
+    /// The gateway's id of a session and its own, the newest last; also of ended sessions.
+    gateway_ids: VecDeque<(Random, Random)>,
 }
 
 impl Sessions {
@@ -47,7 +52,39 @@ impl Sessions {
         Self {
             stored: HashMap::new(),
             sweep_at: SWEEP_FROM,
+            gateway_ids: VecDeque::new(),
         }
+    }
+
+    /// Keeps the id that the gateway gave to the session. Does nothing if one is not an id.
+    pub(super) fn set_gateway_id(&mut self, id: &str, gateway_id: &str) {
+        if let Some(pair) = decode(gateway_id).zip(decode(id)) {
+            if self.gateway_ids.len() >= GATEWAY_IDS_MAX {
+                self.gateway_ids.pop_front();
+            }
+            self.gateway_ids.push_back(pair);
+        }
+    }
+
+    /// The gateway's id of each session, by its own id.
+    pub(super) fn gateway_ids(&self) -> HashMap<String, String> {
+        let pairs = self.gateway_ids.iter();
+        pairs
+            .map(|(gateway_id, id)| {
+                (
+                    URL_SAFE_NO_PAD.encode(id),
+                    URL_SAFE_NO_PAD.encode(gateway_id),
+                )
+            })
+            .collect()
+    }
+
+    /// The id of the session that the gateway calls so.
+    pub(super) fn id_of(&self, gateway_id: &str) -> Option<String> {
+        let wanted = decode(gateway_id)?;
+        let mut newest_first = self.gateway_ids.iter().rev();
+        let (_, id) = newest_first.find(|(gateway_id, _)| *gateway_id == wanted)?;
+        Some(URL_SAFE_NO_PAD.encode(id))
     }
 
     /// Begins a session and returns its id and secret; none if there are no random numbers.
@@ -244,5 +281,18 @@ mod tests {
         for invalid in ["", "AA", &format!("{secret}="), &format!("{secret}AA")] {
             assert!(!is_active(&id, invalid));
         }
+    }
+
+    #[test]
+    fn only_the_newest_ids_of_the_gateway_are_kept() {
+        let mut sessions = Sessions::new();
+        let id = |number: usize| URL_SAFE_NO_PAD.encode((number as u128).to_be_bytes());
+        for number in 0..=GATEWAY_IDS_MAX {
+            sessions.set_gateway_id(&id(number), &id(number + GATEWAY_IDS_MAX));
+        }
+        sessions.set_gateway_id("no id", &id(1));
+        assert_eq!(sessions.gateway_ids().len(), GATEWAY_IDS_MAX);
+        assert_eq!(sessions.id_of(&id(GATEWAY_IDS_MAX)), None, "the oldest");
+        assert_eq!(sessions.id_of(&id(GATEWAY_IDS_MAX + 1)), Some(id(1)));
     }
 }

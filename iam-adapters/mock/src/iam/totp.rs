@@ -37,6 +37,11 @@ impl TotpVerifier {
         Ok(Self { totp, accepted })
     }
 
+    /// The secret, as it is written.
+    pub(super) fn secret(&self) -> SecretString {
+        self.totp.secret().to_base32().into()
+    }
+
     /// The one-time password at this time since 1970.
     #[must_use]
     pub fn otp_at(&self, time: Duration) -> String {

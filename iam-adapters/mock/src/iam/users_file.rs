@@ -1,4 +1,4 @@
-//! Reads the users file of the mock.
+//! Reads and writes the users file of the mock.
 //!
 //! A file in any of the three formats becomes a [`Node`] first, and users are read from nodes only,
 //! so all formats have the same rules and every problem is reported at once. No message quotes a
@@ -8,6 +8,7 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use iam_adapters::files;
 use iam_adapters::scope::{Permission, Permissions};
@@ -15,7 +16,7 @@ use iam_adapters::types::Subject;
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::value::{self, StrDeserializer};
 use serde::de::{IntoDeserializer as _, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy};
@@ -126,6 +127,55 @@ pub fn parse(text: &str, format: Format, origin: &str) -> Result<Users, InvalidU
         problems,
     })
 }
+
+/// Writes users, by address, as a file that [`parse`] reads. JSON is also YAML.
+///
+/// # Errors
+///
+/// [`InvalidUsers`] if there are none, or one has attributes that a users file cannot have.
+pub fn write(users: &[Arc<User>], format: Format) -> Result<SecretString, InvalidUsers> {
+    #[derive(Serialize)]
+    struct File<'a> {
+        users: Vec<Written<'a>>,
+    }
+    #[derive(Serialize)]
+    struct Written<'a> {
+        email: &'a str,
+        password: &'a str,
+        permissions: Vec<&'a str>,
+        state: AccountState,
+        subject: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        totp_secret: Option<String>,
+        // Last, because it is a table, which in TOML ends its parent's keys.
+        #[serde(skip_serializing_if = "Map::is_empty")]
+        attributes: &'a Map<String, Value>,
+    }
+
+    let written = users.iter().map(|user| Written {
+        email: &user.email,
+        password: user.password.expose_secret(),
+        permissions: user.permissions.iter().map(Permission::as_str).collect(),
+        state: user.state,
+        subject: user.subject.as_str(),
+        totp_secret: (user.totp.as_ref()).map(|totp| totp.secret().expose_secret().to_owned()),
+        attributes: &user.attributes,
+    });
+    let mut written: Vec<_> = written.collect();
+    written.sort_by_key(|user| user.email);
+    let file = File { users: written };
+    let text = match format {
+        Format::Toml => toml::to_string(&file).ok(),
+        Format::Json | Format::Yaml => serde_json::to_string_pretty(&file).ok(),
+    };
+    let text = text.ok_or_else(|| InvalidUsers::one(WRITTEN, ATTRIBUTES))?;
+    // A user of the control API may have what a file cannot.
+    parse(&text, format, WRITTEN)?;
+    Ok(text.into())
+}
+
+/// The name of a written file in messages.
+const WRITTEN: &str = "the users cannot be written to a file";
 
 fn toml(text: &str) -> Result<Node, String> {
     toml::from_str(text).map_err(|error| {
@@ -411,11 +461,12 @@ fn permissions(value: Node) -> Result<Permissions, String> {
     permissions.collect()
 }
 
+const ATTRIBUTES: &str =
+    "attributes must be a table of texts, whole numbers, booleans, lists and tables";
+
 /// Texts, whole numbers, booleans, lists and tables of them.
 fn attributes(value: Node) -> Result<Map<String, Value>, String> {
-    let wrong = || {
-        "attributes must be a table of texts, whole numbers, booleans, lists and tables".to_owned()
-    };
+    let wrong = || ATTRIBUTES.to_owned();
     let value = json_of(value).ok_or_else(wrong)?;
     match value {
         Value::Object(attributes) => Ok(attributes),

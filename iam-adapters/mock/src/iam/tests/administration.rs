@@ -276,3 +276,24 @@ fn namespace_has_its_own_issuer_in_logout_tokens() {
         assert_eq!(claims["iss"], issuer);
     }
 }
+
+#[tokio::test]
+async fn session_is_found_by_the_id_of_the_gateway_also_after_its_end() {
+    const GATEWAY_ID: &str = "Zt0mRk5sQ3u1bYp7cW9xLA";
+    let fixture = Fixture::new();
+    let (session, begun) = with_begun_session(fixture.alice()).await;
+    assert_eq!(begun.as_ref(), Some(&session.id));
+    let (_, begun) = with_begun_session(fixture.is_active(&session)).await;
+    assert_eq!(begun, None, "an introspection begins no session");
+    fixture
+        .iam()
+        .set_gateway_session_id(&session.id, GATEWAY_ID);
+    let listed = &fixture.iam().sessions()[0];
+    assert_eq!(listed.gateway_id.as_deref(), Some(GATEWAY_ID));
+    assert!(fixture.iam().end_session_by_id(&session.id));
+    let found = fixture.iam().id_of_gateway_session(GATEWAY_ID);
+    assert_eq!(found.as_ref(), Some(&session.id));
+    for unknown in ["", "no id", &session.id] {
+        assert_eq!(fixture.iam().id_of_gateway_session(unknown), None);
+    }
+}

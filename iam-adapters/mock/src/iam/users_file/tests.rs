@@ -491,3 +491,59 @@ fn attributes_are_texts_whole_numbers_booleans_lists_and_tables_in_every_format(
         );
     }
 }
+
+#[test]
+fn written_file_has_the_same_users() {
+    let (toml, format) = CAROL[0];
+    let read = parse(toml, format, "users").expect("users");
+    let users: Vec<_> = read.iter().cloned().collect();
+    let eve = User::new(
+        "eve@example.test",
+        "quotes \" and ' \\".into(),
+        Permissions::default(),
+    );
+    let attributes =
+        json!({"department": "sales", "level": 3, "teams": [{"name": "a"}], "lead": true});
+    let attributes = attributes.as_object().cloned().expect("a table");
+    let eve = Arc::new(eve.expect("valid").with_attributes(attributes));
+    let users: Vec<_> = users.into_iter().chain([eve]).collect();
+    for format in Format::ALL {
+        let text = write(&users, format).expect("is written");
+        let again = parse(text.expose_secret(), format, "users").expect("is read");
+        assert_eq!(again.iter().len(), users.len());
+        for user in &users {
+            let (_, same) = again.find(user.email()).expect("the user");
+            assert_eq!(same.password.expose_secret(), user.password.expose_secret());
+            assert_eq!(same.permissions(), user.permissions());
+            assert_eq!(same.state(), user.state());
+            assert_eq!(same.subject(), user.subject());
+            assert_eq!(same.attributes(), user.attributes());
+            let secret = |user: &User| {
+                user.totp()
+                    .map(|totp| totp.secret().expose_secret().to_owned())
+            };
+            assert_eq!(secret(&same), secret(user));
+        }
+    }
+}
+
+#[test]
+fn users_that_a_file_cannot_have_are_not_written() {
+    for format in Format::ALL {
+        assert!(
+            write(&[], format)
+                .expect_err("no users")
+                .to_string()
+                .contains("there are no users")
+        );
+        for value in [json!(null), json!(1.5)] {
+            let user = User::new("a@b", "canary".into(), Permissions::default()).expect("valid");
+            let user = user.with_attributes(Map::from_iter([("level".to_owned(), value)]));
+            let message = write(&[Arc::new(user)], format)
+                .expect_err("attributes")
+                .to_string();
+            assert!(message.contains("attributes must be a table"), "{message}");
+            assert!(!message.contains("canary"), "{message}");
+        }
+    }
+}

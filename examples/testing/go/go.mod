@@ -1,0 +1,3 @@
+module example.test/testing
+
+go 1.22
