@@ -19,6 +19,7 @@ use crate::telemetry::metrics::{Outcome, Route};
 use auth_gateway_core::error::GatewayError;
 use auth_gateway_core::request::RequestId;
 
+use super::body;
 use super::caching::no_store;
 
 /// What an error code means (RFC 6749 section 5.2; `temporarily_unavailable` and `server_error` are those of
@@ -51,8 +52,8 @@ pub enum ApiError {
     TooLarge,
     /// There are too many headers, or they are too long.
     HeadersTooLarge,
-    /// The body has another media type than the path requires.
-    UnsupportedMediaType,
+    /// The body has another media type than this one, which the path requires, or it is encoded.
+    UnsupportedMediaType(&'static str),
     /// The body did not arrive in time.
     TooSlow,
     NotFound,
@@ -221,7 +222,7 @@ impl ApiError {
             Self::UnsupportedGrantType => bad_request(Outcome::UnsupportedGrantType),
             Self::TooLarge => invalid(StatusCode::PAYLOAD_TOO_LARGE),
             Self::HeadersTooLarge => invalid(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE),
-            Self::UnsupportedMediaType => invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE),
+            Self::UnsupportedMediaType(_) => invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE),
             Self::TooSlow => invalid(StatusCode::REQUEST_TIMEOUT),
             Self::NotFound => invalid(StatusCode::NOT_FOUND),
             Self::MethodNotAllowed(methods) => ErrorAttributes {
@@ -384,6 +385,29 @@ impl fmt::Display for ApiError {
             Self::InvalidRequest(reason) => return reason.fmt(f),
             Self::InvalidScope(reason) => return write!(f, "The member `scope` {reason}."),
             Self::UnsupportedGrantType => "The member `grant_type` must be `session`.",
+            Self::NotFound => {
+                "This path does not exist. Applications call `/api/v1/auth/login`, `/api/v1/auth/token` and \
+                 `/api/v1/auth/logout`, written exactly so."
+            }
+            Self::MethodNotAllowed(methods) => {
+                return write!(f, "This path is only for {}.", methods.replace(", ", " and "));
+            }
+            Self::TooSlow => "The request did not arrive completely in time.",
+            Self::TooLarge => "The body has more than 16 KiB, or its chunks have only a few bytes.",
+            Self::HeadersTooLarge => {
+                "The request line and the headers have more than 8 KiB, or there are more than 96 headers."
+            }
+            Self::UnsupportedMediaType(media_type) => {
+                let form = if *media_type == body::FORM { "a form" } else { "JSON" };
+                return write!(
+                    f,
+                    "The body must be {form}, with the header `Content-Type: {media_type}`, and not compressed."
+                );
+            }
+            Self::Gateway {
+                error: GatewayError::NoLogoutTokens,
+                ..
+            } => "No IAM of this gateway sends logout tokens.",
             Self::Gateway {
                 route: Route::Logout,
                 error: GatewayError::InvalidSession(_),

@@ -44,7 +44,7 @@ pub(super) const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Reads a body of this media type, after checking everything that can be checked without it.
 pub(super) async fn read(
-    media_type: &str,
+    media_type: &'static str,
     request: &HttpRequest,
     payload: Payload,
     app_state: &AppState,
@@ -65,7 +65,7 @@ pub(super) async fn read(
         .get_all(header::CONTENT_ENCODING)
         .all(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"identity"));
     if !is_media_type || !is_plain {
-        return Err(ApiError::UnsupportedMediaType);
+        return Err(ApiError::UnsupportedMediaType(media_type));
     }
     let body = auth_gateway_server::read_body(request, payload, BODY_BYTES_MAX).await?;
     // Only now, because the connection can serve the next request once the body has been read.

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 use test_support::endpoints::{LOGIN, TOKEN};
-use test_support::wire::{ALICE, Answer, post};
+use test_support::wire::{ALICE, Answer, bare, chunked, fetch, post};
 
-use super::{gateway, refused, send};
+use super::{gateway, in_form, refused, send};
 
 const BACKCHANNEL: &str = "/api/v1/auth/backchannel-logout";
 
@@ -131,4 +131,64 @@ fn description_of_a_400_names_the_header_with_an_invalid_namespace() {
         text,
         "The header `Mock-Namespace` must appear once, as 1 to 64 of A-Z a-z 0-9 . _ -."
     );
+}
+
+#[test]
+fn description_of_a_request_that_is_not_for_the_path_names_what_is() {
+    let gateway = gateway();
+    let addresses = gateway.addresses();
+    let form = |path| post(path, "email=canary").replace("json", "x-www-form-urlencoded");
+    let compressed = post(LOGIN, ALICE).replacen("\r\n", "\r\nContent-Encoding: gzip\r\n", 1);
+    let chunks = format!(
+        "POST {LOGIN} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n\
+         Transfer-Encoding: chunked\r\n\r\n{}",
+        chunked(&" ".repeat(17 * 1024), 4096)
+    );
+    let long =
+        bare("GET", "/canary").replacen("\r\n", &format!("\r\nX: {}\r\n", "a".repeat(9_000)), 1);
+    let needs = |form: &str, media_type: &str| {
+        format!(
+            "The body must be {form}, with the header `Content-Type: {media_type}`, and not compressed."
+        )
+    };
+    let json = needs("JSON", "application/json");
+    let only_post = "This path is only for POST.".to_owned();
+    let unknown = "This path does not exist. Applications call `/api/v1/auth/login`, `/api/v1/auth/token` and \
+                   `/api/v1/auth/logout`, written exactly so.";
+    let large = "The body has more than 16 KiB, or its chunks have only a few bytes.";
+    for (address, request, status, expected) in [
+        (addresses.public, bare("GET", "/canary"), 404, unknown.to_owned()),
+        (addresses.management, post("/canary", ""), 404, unknown.to_owned()),
+        (addresses.public, bare("GET", LOGIN), 405, only_post.clone()),
+        (addresses.public, bare("OPTIONS", TOKEN), 405, only_post),
+        (
+            addresses.public,
+            post("/openapi.yaml", ""),
+            405,
+            "This path is only for GET and HEAD.".to_owned(),
+        ),
+        (addresses.public, chunks, 413, large.to_owned()),
+        (addresses.public, form(LOGIN), 415, json.clone()),
+        (addresses.public, form(TOKEN), 415, json.clone()),
+        (addresses.public, compressed, 415, json),
+        (
+            addresses.public,
+            post(BACKCHANNEL, "{}"),
+            415,
+            needs("a form", "application/x-www-form-urlencoded"),
+        ),
+        (
+            addresses.public,
+            long,
+            431,
+            "The request line and the headers have more than 8 KiB, or there are more than 96 headers."
+                .to_owned(),
+        ),
+    ] {
+        let answer = fetch(address, request);
+        in_form(&answer);
+        let body = answer.json();
+        assert_eq!(answer.status, status, "{body}");
+        assert_eq!(body["error_description"], expected);
+    }
 }
