@@ -13,7 +13,7 @@ use reqwest::header::{AGE, DATE, HeaderMap, RETRY_AFTER};
 use reqwest::{Client, ClientBuilder, Request, RequestBuilder, StatusCode, redirect, retry};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::pem::{Error as PemError, PemObject as _};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, RootCertStore};
@@ -136,23 +136,19 @@ pub(crate) fn certificates(
     let Some(file) = file else {
         return Ok(Vec::new());
     };
-    let pem = std::fs::read(file).map_err(|source| ClientError::Unreadable {
-        path: file.to_owned(),
-        source,
-    })?;
-    let not_certificates = || ClientError::NotCertificates(file.to_owned());
+    let path = file.to_owned();
+    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let certificates = match read {
+        Ok(certificates) => certificates,
+        Err(PemError::Io(source)) => return Err(ClientError::Unreadable { path, source }),
+        Err(_) => return Err(ClientError::NotCertificates(path)),
+    };
     // Added to a root store here, so that an invalid certificate is reported with its file.
-    let mut roots = RootCertStore::empty();
-    let mut certificates = Vec::new();
-    for certificate in CertificateDer::pem_slice_iter(&pem) {
-        let certificate = certificate.map_err(|_| not_certificates())?;
-        certificates.push(certificate.clone());
-        roots.add(certificate).map_err(|_| not_certificates())?;
+    let added = RootCertStore::empty().add_parsable_certificates(certificates.iter().cloned());
+    match added {
+        (1.., 0) => Ok(certificates),
+        _ => Err(ClientError::NotCertificates(path)),
     }
-    if certificates.is_empty() {
-        return Err(not_certificates());
-    }
-    Ok(certificates)
 }
 
 impl UpstreamClient {

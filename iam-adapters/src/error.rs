@@ -61,7 +61,8 @@ impl fmt::Display for Detail {
 }
 
 /// Why a call to the IAM did not succeed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum IamError {
     /// The IAM refuses this user. The only variant that is not a fault.
     Refused(Refusal),
@@ -80,6 +81,7 @@ pub enum IamError {
     Unreadable(Detail),
     /// The adapter does not understand what the IAM states about one session. The IAM and other sessions
     /// work.
+    #[strum(serialize = "unreadable")]
     UnreadableSession(Detail),
     /// The IAM refuses the gateway itself, or is not the configured IAM.
     Misconfigured {
@@ -131,19 +133,10 @@ impl StdError for IamError {
 impl IamError {
     /// The stable name of the variant in logs and metrics.
     #[must_use]
-    pub const fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match self {
-            Self::Refused(_) => "refused",
-            Self::Unreachable(_) => "unreachable",
-            Self::TimedOut(_) => "timed_out",
-            Self::Failed(_) => "failed",
-            Self::Throttled { .. } => "throttled",
-            Self::Unreadable(_) | Self::UnreadableSession(_) => "unreadable",
-            Self::Misconfigured { .. } => "misconfigured",
-            Self::Saturated => "saturated",
-            Self::CircuitOpen => "circuit_open",
-            Self::PermissionSource(_) => "permission_source",
             Self::PossibleRefusal(fault) => fault.kind(),
+            other => other.into(),
         }
     }
 

@@ -122,16 +122,10 @@ pub fn unverified_issuer(token: &str) -> Result<String, InvalidLogoutToken> {
 pub enum LogoutTokenError {
     /// The token is invalid, and will stay invalid.
     #[error("invalid logout token")]
-    Invalid(#[source] InvalidLogoutToken),
+    Invalid(#[from] InvalidLogoutToken),
     /// The IAM's keys are not available now, so the token could not be verified.
     #[error("no keys to verify a logout token with")]
     NoKeys(#[source] IamError),
-}
-
-impl From<InvalidLogoutToken> for LogoutTokenError {
-    fn from(why: InvalidLogoutToken) -> Self {
-        Self::Invalid(why)
-    }
 }
 
 /// The first error that was found in a logout token.

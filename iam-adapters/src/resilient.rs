@@ -12,7 +12,7 @@ use std::time::Duration;
 use std::{fmt, iter};
 
 use async_trait::async_trait;
-use strum::IntoStaticStr;
+use strum::{IntoStaticStr, VariantArray};
 use tokio::time::{Instant, timeout_at};
 
 use crate::adapter::{Capabilities, IamAdapter};
@@ -34,7 +34,7 @@ use retry::with_retries;
 const WAITING_SHARE: u32 = 2;
 
 /// A call of the gateway to an IAM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum Operation {
     /// [`IamAdapter::authenticate`].
@@ -54,14 +54,7 @@ pub enum Operation {
 
 impl Operation {
     /// Every operation.
-    pub const ALL: [Self; 6] = [
-        Self::Login,
-        Self::Introspection,
-        Self::Logout,
-        Self::Keys,
-        Self::Probe,
-        Self::Permissions,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 }
 
 /// The deadline and the concurrency limit of one operation.

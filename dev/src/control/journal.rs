@@ -79,7 +79,7 @@ impl Query for JournalQuery {
 }
 
 fn operation(name: &str) -> Option<Operation> {
-    let mut all = Operation::ALL.into_iter();
+    let mut all = Operation::ALL.iter().copied();
     all.find(|operation| operation.name() == name && *operation != Operation::Permissions)
 }
 

@@ -1,7 +1,7 @@
 //! A circuit breaker: a server that fails repeatedly gets no calls for a moment, so that requests fail
 //! fast and the server can recover.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -120,7 +120,7 @@ impl CircuitBreaker {
     /// A closed circuit. Each change of its state is reported to `changed`, in their order.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, changed: impl Fn(Circuit) + Send + Sync + 'static) -> Self {
-        let phase = Phase::Closed(FailureWindow::new(clock.now()));
+        let phase = Phase::Closed(FailureWindow::default());
         Self {
             clock,
             changed: Box::new(changed),
@@ -221,7 +221,7 @@ impl Permit<'_> {
         let CallCounts { calls, retries, .. } = window.sum(now);
         let allowed = retries < RETRIES_MIN.max(calls / RETRIED_ONE_IN);
         if allowed {
-            window.at(now).retries += 1;
+            window.count(now, |counts| counts.retries += 1);
         }
         allowed
     }
@@ -242,9 +242,10 @@ impl Permit<'_> {
         }
         match &mut state.phase {
             Phase::Closed(window) => {
-                let counts = window.at(now);
-                counts.calls += 1;
-                counts.failures += u32::from(failed);
+                window.count(now, |counts| {
+                    counts.calls += 1;
+                    counts.failures += u32::from(failed);
+                });
                 let CallCounts {
                     calls, failures, ..
                 } = window.sum(now);
@@ -256,7 +257,7 @@ impl Permit<'_> {
                 breaker.enter(&mut state, Phase::Open { since: now });
             }
             Phase::HalfOpen { .. } => {
-                breaker.enter(&mut state, Phase::Closed(FailureWindow::new(now)));
+                breaker.enter(&mut state, Phase::Closed(FailureWindow::default()));
             }
             // No call is admitted in this phase.
             Phase::Open { .. } => {}
@@ -292,44 +293,31 @@ struct CallCounts {
     retries: u32,
 }
 
-/// Counts calls, failures and retries of the last ten seconds.
-#[derive(Debug)]
-struct FailureWindow {
-    step_started: Moment,
-    current: CallCounts,
-    past: VecDeque<(Moment, CallCounts)>,
-}
+/// The calls, failures and retries of the last ten seconds: the counts of each step, with its start.
+#[derive(Debug, Default)]
+struct FailureWindow(Vec<(Moment, CallCounts)>);
 
 impl FailureWindow {
-    /// An empty window.
-    fn new(now: Moment) -> Self {
-        Self {
-            step_started: now,
-            current: CallCounts::default(),
-            past: VecDeque::new(),
+    /// Changes the counts of the current step.
+    fn count(&mut self, now: Moment, add: impl FnOnce(&mut CallCounts)) {
+        match self.0.last_mut() {
+            Some((started, counts)) if now.since(*started) < STEP => add(counts),
+            _ => {
+                let mut counts = CallCounts::default();
+                add(&mut counts);
+                self.0.push((now, counts));
+            }
         }
-    }
-
-    /// The counts of the current step.
-    fn at(&mut self, now: Moment) -> &mut CallCounts {
-        if now.since(self.step_started) >= STEP {
-            self.past.push_back((self.step_started, self.current));
-            self.step_started = now;
-            self.current = CallCounts::default();
-        }
-        self.past.retain(|(started, _)| now.since(*started) < SPAN);
-        &mut self.current
     }
 
     /// The sum of all steps in the window.
     fn sum(&mut self, now: Moment) -> CallCounts {
-        let current = *self.at(now);
-        self.past
-            .iter()
-            .fold(current, |sum, (_, counts)| CallCounts {
-                calls: sum.calls.saturating_add(counts.calls),
-                failures: sum.failures.saturating_add(counts.failures),
-                retries: sum.retries.saturating_add(counts.retries),
-            })
+        self.0.retain(|(started, _)| now.since(*started) < SPAN);
+        let steps = self.0.iter().map(|(_, counts)| counts);
+        steps.fold(CallCounts::default(), |sum, step| CallCounts {
+            calls: sum.calls.saturating_add(step.calls),
+            failures: sum.failures.saturating_add(step.failures),
+            retries: sum.retries.saturating_add(step.retries),
+        })
     }
 }

@@ -1,9 +1,8 @@
 //! Retries of idempotent calls for which the IAM could not be reached.
 
-use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
-use std::task::Poll;
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt as _;
 
 use super::{Operation, Permit};
 use crate::error::IamError;
@@ -32,7 +31,10 @@ where
 {
     let mut retries = retries(operation);
     loop {
-        match catch_panic(attempt()).await {
+        // A panic of the adapter is a fault of this call, which is counted and logged as any other.
+        let caught = AssertUnwindSafe(attempt()).catch_unwind().await;
+        let panicked = |_| Err(IamError::Unreadable("the adapter panicked".into()));
+        match caught.unwrap_or_else(panicked) {
             Err(IamError::Unreachable(_))
                 if retries > 0 && permit.is_none_or(Permit::take_retry) =>
             {
@@ -41,18 +43,4 @@ where
             result => return result,
         }
     }
-}
-
-/// Turns a panic of the adapter into a fault of this call, which is counted and logged as any other.
-async fn catch_panic<T>(attempt: impl Future<Output = Result<T, IamError>>) -> Result<T, IamError> {
-    let mut attempt = pin!(attempt);
-    let polled = poll_fn(|context| {
-        match catch_unwind(AssertUnwindSafe(|| attempt.as_mut().poll(context))) {
-            Ok(poll) => poll.map(Ok),
-            Err(panic) => Poll::Ready(Err(panic)),
-        }
-    });
-    polled
-        .await
-        .unwrap_or_else(|_| Err(IamError::Unreadable("the adapter panicked".into())))
 }
