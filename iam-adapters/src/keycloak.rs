@@ -20,7 +20,7 @@ use crate::error::{Detail, IamError, Misconfiguration};
 use crate::json::UniqueMembers;
 use crate::jwk::VerificationKeys;
 use crate::oauth2_client::{
-    Granted, OAuth2Client, PermissionNames, Rejected, TokenKind, foreign_client,
+    Granted, OAuth2Client, PermissionNames, Rejected, TokenKind, foreign_client, unverified_claims,
 };
 use crate::scope::Permissions;
 use crate::settings::AdapterSettings as _;
@@ -126,7 +126,7 @@ impl Keycloak {
                 .map(|(_, token)| self.logout_request(token));
             self.server.end_abandoned(NAME, requests.collect());
         });
-        let login = match response {
+        let mut login = match response {
             Ok(grant) => read_grant(grant, &self.settings.client.client_id)?,
             Err(Rejected::InvalidGrant(description)) => {
                 return Err(IamError::Refused(dialect::login_refusal(&description)));
@@ -141,13 +141,16 @@ impl Keycloak {
             timeout(LOGIN_INTROSPECTION_DEADLINE, self.introspect_once(session)).await;
         let introspected =
             introspected.unwrap_or(Err(IamError::TimedOut(LOGIN_INTROSPECTION_DEADLINE)));
-        let (permissions, groups, claims) = match self.server.record(introspected) {
+        match self.server.record(introspected) {
             Ok(Introspection::Active {
                 permissions,
                 groups,
                 claims,
                 ..
-            }) => (Some(permissions), groups, claims),
+            }) => {
+                login.permissions = Some(permissions);
+                (login.groups, login.claims) = (groups, claims);
+            }
             Ok(Introspection::Inactive) => {
                 return Err(self.server.active_session_reported_inactive());
             }
@@ -158,16 +161,10 @@ impl Keycloak {
                     error = %format_args!("{error:#}"),
                     "login without permissions: the introspection of the new session failed"
                 );
-                (None, None, Claims::default())
             }
-        };
+        }
         ScopeGuard::into_inner(abandoned);
-        Ok(Authenticated {
-            permissions,
-            groups,
-            claims,
-            ..login
-        })
+        Ok(login)
     }
 
     /// Introspection (RFC 7662) of the refresh token. Without the hint, Keycloak reads it as an access
@@ -236,7 +233,9 @@ impl Keycloak {
     /// Refuses a session that names another client, because only that client may introspect or end it.
     /// A refresh token that names no client is accepted.
     fn check_client(&self, session: &UpstreamSession) -> Result<(), IamError> {
-        match UnverifiedRefreshToken::read(&session.secret) {
+        let token: Option<UnverifiedRefreshToken> =
+            unverified_claims(session.secret.expose_secret());
+        match token {
             Some(token) if token.azp != self.settings.client.client_id => Err(foreign_client()),
             Some(_) | None => Ok(()),
         }
@@ -369,8 +368,8 @@ fn read_grant(grant: TokenGrant, client_id: &str) -> Result<Authenticated, IamEr
         ));
     };
     let unreadable = |what: &str| IamError::Unreadable(format!("token response: {what}").into());
-    let token = UnverifiedRefreshToken::read(&secret)
-        .ok_or_else(|| unreadable("the refresh token is no JWT"))?;
+    let token: Option<UnverifiedRefreshToken> = unverified_claims(secret.expose_secret());
+    let token = token.ok_or_else(|| unreadable("the refresh token is no JWT"))?;
     if token.azp != client_id {
         return Err(unreadable("the refresh token is another client's"));
     }

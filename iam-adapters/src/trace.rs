@@ -56,14 +56,9 @@ impl ChildSpan {
 
     /// Adds the headers that continue the trace at another server.
     pub fn propagate(&self, headers: &mut HeaderMap) {
-        let mut add = |context: &Context| {
-            if let Some(tracer) = tracer(context) {
-                tracer.propagate(context, &mut SentHeaders(headers));
-            }
-        };
-        match &self.0 {
-            Some(context) => add(context),
-            None => Context::map_current(add),
+        let context = self.0.clone().unwrap_or_else(Context::current);
+        if let Some(tracer) = tracer(&context) {
+            tracer.propagate(&context, &mut SentHeaders(headers));
         }
     }
 

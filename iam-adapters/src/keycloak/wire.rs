@@ -2,13 +2,9 @@
 
 use std::collections::HashMap;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::Value;
-
-use crate::json::object;
 
 /// The 200 of a grant (RFC 6749 section 5.1).
 #[derive(Deserialize)]
@@ -75,12 +71,4 @@ pub(super) struct UnverifiedRefreshToken {
     pub(super) sub: String,
     pub(super) sid: String,
     pub(super) azp: String,
-}
-
-impl UnverifiedRefreshToken {
-    /// `None`: not a JWT with these claims.
-    pub(super) fn read(token: &SecretString) -> Option<Self> {
-        let payload = token.expose_secret().split('.').nth(1)?;
-        object(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()
-    }
 }

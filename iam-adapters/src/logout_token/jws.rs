@@ -16,8 +16,7 @@ use crate::jwk::VerificationKeys;
 ///
 /// [`InvalidLogoutToken`], with a reason that concerns the format or the signature.
 pub fn verify_signature(jws: &str, keys: &VerificationKeys) -> Result<Vec<u8>, InvalidLogoutToken> {
-    let (jws, _) = Jws::of_any_type(jws)?;
-    jws.verify(keys)
+    Jws::of_any_type(jws)?.verify(keys)
 }
 
 /// The media type of logout tokens (section 2.4) in `typ`.
@@ -30,6 +29,7 @@ const TYPE: &str = "logout+jwt";
 pub(super) struct Jws<'t> {
     pub(super) key_id: String,
     algorithm: String,
+    typ: Option<String>,
     signed: &'t str,
     payload: &'t str,
     signature: Vec<u8>,
@@ -56,18 +56,15 @@ pub(super) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool
 
 impl<'t> Jws<'t> {
     pub(super) fn parse(token: &'t str) -> Result<Self, InvalidLogoutToken> {
-        let (jws, typ) = Self::of_any_type(token)?;
-        if typ.as_deref().is_some_and(is_logout_token) {
+        let jws = Self::of_any_type(token)?;
+        if jws.typ.as_deref().is_some_and(is_logout_token) {
             Ok(jws)
         } else {
             Err(InvalidLogoutToken::Type)
         }
     }
 
-    /// Parses a token, and returns its `typ` too.
-    pub(super) fn of_any_type(
-        token: &'t str,
-    ) -> Result<(Self, Option<String>), InvalidLogoutToken> {
+    pub(super) fn of_any_type(token: &'t str) -> Result<Self, InvalidLogoutToken> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(InvalidLogoutToken::TooLong);
         }
@@ -81,14 +78,14 @@ impl<'t> Jws<'t> {
         if header.crit || header.b64 {
             return Err(InvalidLogoutToken::Critical);
         }
-        let jws = Self {
+        Ok(Self {
             key_id: header.kid,
             algorithm: header.alg,
+            typ: header.typ,
             signed,
             payload,
             signature: decode(signature)?,
-        };
-        Ok((jws, header.typ))
+        })
     }
 
     pub(super) fn unverified_payload(&self) -> Result<Vec<u8>, InvalidLogoutToken> {

@@ -7,9 +7,7 @@ use std::time::Duration;
 use aws_lc_rs::rand;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use josekit::JoseError;
-use josekit::jws::{ES256, EdDSA, JwsHeader, JwsSigner, RS256};
-use josekit::jwt::{self, JwtPayload};
+use josekit::jws::{ES256, EdDSA, JwsHeader, JwsSigner, RS256, serialize_compact};
 use reqwest::RequestBuilder;
 use rustls::sign::CertifiedKey;
 use secrecy::{ExposeSecret, SecretString};
@@ -17,10 +15,10 @@ use serde::Deserialize;
 use serde_json::json;
 use url::{Url, form_urlencoded};
 
-use super::ClientAuthMethod;
+use super::{ClientAuthMethod, unverified_claims};
 use crate::clock::Moment;
 use crate::error::{IamError, Misconfiguration};
-use crate::{json, secret_file};
+use crate::secret_file;
 
 /// RFC 7523 section 2.2.
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
@@ -130,12 +128,7 @@ impl IssuedAssertion {
             exp: Option<u64>,
         }
         let token = secret_file::read(file).map_err(|error| error.to_string())?;
-        let parts: Vec<_> = token.expose_secret().split('.').collect();
-        let claims = match *parts {
-            [_, claims, _] => URL_SAFE_NO_PAD.decode(claims).ok(),
-            _ => None,
-        };
-        let claims: Option<Claims> = claims.and_then(|claims| json::object(&claims).ok());
+        let claims: Option<Claims> = unverified_claims(token.expose_secret());
         let claims = claims.ok_or_else(|| format!("{}: not a JWT", file.display()))?;
         Ok(Self {
             token,
@@ -194,38 +187,28 @@ impl AssertionKey {
     ) -> Result<SecretString, IamError> {
         let mut jti = [0; 16];
         rand::fill(&mut jti).map_err(|_| IamError::Failed("no random numbers".to_owned()))?;
-        let signed = self.sign(client_id, audience, now.unix_seconds(), jti);
-        signed.map_err(|_| {
-            IamError::misconfigured(
-                Misconfiguration::Other,
-                "the private key cannot sign: check private_key_file",
-            )
-        })
-    }
-
-    /// An assertion issued at this time, in seconds since 1970, with this random id.
-    fn sign(
-        &self,
-        client_id: &str,
-        audience: &str,
-        issued_at: u64,
-        jti: [u8; 16],
-    ) -> Result<SecretString, JoseError> {
         let mut header = JwsHeader::new();
         header.set_token_type("JWT");
         if let Some(id) = &self.id {
             header.set_key_id(id);
         }
-        let mut claims = JwtPayload::new();
-        claims.set_issuer(client_id);
-        claims.set_subject(client_id);
-        // A text and not a list of one, which some servers refuse.
-        claims.set_claim("aud", Some(json!(audience)))?;
-        claims.set_jwt_id(URL_SAFE_NO_PAD.encode(jti));
-        claims.set_claim("iat", Some(json!(issued_at)))?;
-        let expires_at = issued_at.saturating_add(ASSERTION_LIFETIME.as_secs());
-        claims.set_claim("exp", Some(json!(expires_at)))?;
-        jwt::encode_with_signer(&claims, &header, &*self.signer).map(Into::into)
+        let issued_at = now.unix_seconds();
+        let claims = json!({
+            "iss": client_id,
+            "sub": client_id,
+            // A text and not a list of one, which some servers refuse.
+            "aud": audience,
+            "jti": URL_SAFE_NO_PAD.encode(jti),
+            "iat": issued_at,
+            "exp": issued_at.saturating_add(ASSERTION_LIFETIME.as_secs()),
+        });
+        let signed = serialize_compact(claims.to_string().as_bytes(), &header, &*self.signer);
+        signed.map(Into::into).map_err(|_| {
+            IamError::misconfigured(
+                Misconfiguration::Other,
+                "the private key cannot sign: check private_key_file",
+            )
+        })
     }
 }
 

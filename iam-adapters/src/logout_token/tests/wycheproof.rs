@@ -29,7 +29,7 @@ fn published(vector: &Vector) -> Option<String> {
 fn is_verified(vector: &Vector) -> bool {
     let jws = Jws::of_any_type(&vector.token);
     let keys = published(vector).and_then(|set| VerificationKeys::parse(set.as_bytes()).ok());
-    matches!((jws, keys), (Ok((jws, _)), Some(keys)) if jws.verify(&keys).is_ok())
+    matches!((jws, keys), (Ok(jws), Some(keys)) if jws.verify(&keys).is_ok())
 }
 
 /// Whether the signature must be accepted: it has a supported asymmetric algorithm, and the header names its key.
