@@ -98,7 +98,10 @@ impl Sessions {
         };
         let has_prefix = |prefix: &&str| !prefix.is_empty() && subject.starts_with(*prefix);
         if subject.contains('@') {
-            Some("the subject looks like an e-mail address; it is `sub` of the access tokens")
+            Some(
+                "the subject looks like an e-mail address; it is `sub` of the access tokens, which the log has \
+                 for the account of `audit id --account EMAIL`",
+            )
         } else if prefixes.iter().any(|prefix| !prefix.is_empty())
             && !prefixes.iter().any(has_prefix)
         {

@@ -22,7 +22,10 @@ use auth_gateway_core::keys::{Key, KeyStore, age_seconds};
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
                       form-action 'none'; frame-ancestors 'none'";
 
+/// Each colour repeats what a text states.
 const STYLE: &str = "body{font-family:sans-serif;margin:2em;max-width:60em}\
+                     .ready{color:#0a6b1f}.degraded{color:#8a5a00}\
+                     .not_ready,.reasons td,.iams td:last-child{color:#b00020}\
                      table{border-collapse:collapse;margin:1em 0}\
                      th,td{border:1px solid #999;padding:.3em .6em;text-align:left;vertical-align:top}";
 
@@ -41,13 +44,12 @@ pub(super) async fn page(app_state: Data<AppState>) -> HttpResponse {
 fn describe(app_state: &AppState, report: &Report, now: Moment) -> StatusPage {
     let gateway = &app_state.gateway;
     let mut page = StatusPage::new();
-    page.paragraph(match report.readiness {
-        Readiness::Ready => "ready: this replica should get traffic.",
-        Readiness::Degraded => {
-            "degraded: this replica should get traffic, although not everything works."
-        }
-        Readiness::NotReady => "not_ready: this replica should get no traffic.",
-    });
+    let advice = match report.readiness {
+        Readiness::Ready => "this replica should get traffic.",
+        Readiness::Degraded => "this replica should get traffic, although not everything works.",
+        Readiness::NotReady => "this replica should get no traffic.",
+    };
+    page.readiness(report.readiness.name(), advice);
     let reasons = report.reasons.iter();
     let reasons = reasons.map(|reason| {
         let iam = reason.iam.clone().unwrap_or_default();
@@ -65,16 +67,34 @@ fn describe(app_state: &AppState, report: &Report, now: Moment) -> StatusPage {
     page.table("Program", ["", ""], facts);
     let iams = gateway.iams.iter().zip(&report.iams);
     let iams = iams.map(|(iam, last)| {
-        let allows_logins = iam.policy.allows_logins;
+        let mut domains = iam.policy.domains.clone();
+        domains.extend(iam.policy.is_default.then(|| "all others".to_owned()));
+        let logins = match (iam.policy.allows_logins, &*domains) {
+            (false, _) => "no".to_owned(),
+            (true, domains) => domains.join(", "),
+        };
+        let reasons = report.reasons.iter();
+        let reasons = reasons.filter(|reason| reason.iam.as_deref() == Some(iam.name()));
+        let problems: Vec<_> = reasons.map(|reason| &*reason.message).collect();
         [
             iam.name().to_owned(),
             iam.adapter.name().to_owned(),
-            if allows_logins { "yes" } else { "no" }.to_owned(),
+            logins,
+            app_state.metrics.accepted_logins(iam.name()).to_string(),
             last.result.to_owned(),
             last.age.map(whole_seconds).unwrap_or_default(),
+            problems.join("; "),
         ]
     });
-    let columns = ["IAM", "adapter", "logins", "last result", "age"];
+    let columns = [
+        "IAM",
+        "adapter",
+        "logins of domains",
+        "sessions since the start",
+        "last result",
+        "age",
+        "problems",
+    ];
     page.table("IAMs", columns, iams);
     let keys = &gateway.replica.keys;
     let keys = [key(&keys.signing, now), key(&keys.sealing, now)];
@@ -133,9 +153,10 @@ impl StatusPage {
         ))
     }
 
-    fn paragraph(&mut self, text: &str) {
+    fn readiness(&mut self, name: &str, advice: &str) {
+        let (name, advice) = (escaped(name), escaped(advice));
         // Writing to a string cannot fail, here and below.
-        let _ = writeln!(self.0, "<p>{}</p>", escaped(text));
+        let _ = writeln!(self.0, "<p class=\"{name}\">{name}: {advice}</p>");
     }
 
     /// Without rows, nothing. Without names of columns, the first cell of a row is its head.
@@ -149,7 +170,8 @@ impl StatusPage {
         if rows.peek().is_none() {
             return;
         }
-        let _ = writeln!(self.0, "<h2>{}</h2>\n<table>", escaped(title));
+        let (title, class) = (escaped(title), escaped(&title.to_lowercase()));
+        let _ = writeln!(self.0, "<h2>{title}</h2>\n<table class=\"{class}\">");
         let has_heads = columns.iter().any(|column| !column.is_empty());
         if has_heads {
             self.row(&columns, |_| "th");
@@ -206,7 +228,7 @@ mod tests {
         let hostile = "</td><script>alert('1')</script>&\"";
         let safe = "&lt;/td&gt;&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&amp;&quot;";
         let mut page = StatusPage::new();
-        page.paragraph(hostile);
+        page.readiness(hostile, hostile);
         page.table(
             hostile,
             [hostile, hostile],
@@ -214,7 +236,7 @@ mod tests {
         );
         page.table(hostile, ["", ""], [[hostile, hostile].map(str::to_owned)]);
         let html = page.finish(hostile);
-        assert_eq!(html.matches(safe).count(), 11, "{html}");
+        assert_eq!(html.matches(safe).count(), 15, "{html}");
         for part in ["<script", "alert('", "</td><s"] {
             assert!(!html.contains(part), "{html}");
         }

@@ -287,6 +287,13 @@ impl Metrics {
         self.families.shed.get_or_create(&labels).inc();
     }
 
+    /// How many logins this IAM has accepted since the start.
+    pub(crate) fn accepted_logins(&self, iam: &str) -> u64 {
+        let operation = ("operation", Operation::Login.name());
+        let labels = owned([operation, ("outcome", "ok"), ("iam", iam)]);
+        self.families.iam_calls.get_or_create(&labels).get()
+    }
+
     /// Counts ended spans.
     pub(crate) fn spans(&self, outcome: SpanOutcome, count: u64) {
         let labels = [("outcome", outcome.name())];

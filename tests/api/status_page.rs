@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use test_support::endpoints::LOGIN;
 use test_support::gateway::{PUBLIC_URL, TestGateway, two_scripted_keycloaks_settings};
 use test_support::scripted_upstream::keycloak::TOKEN;
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use test_support::wait::until;
-use test_support::wire::{Connection, fetch, get};
+use test_support::wire::{ALICE, Connection, fetch, get, post};
 
 use crate::metrics::exposition;
 
@@ -18,6 +19,15 @@ fn page(gateway: &TestGateway) -> test_support::wire::Answer {
 fn readiness(gateway: &TestGateway) -> Value {
     let mut connection = Connection::to(gateway.addresses().management);
     connection.send(get("/health/ready")).answer().json()
+}
+
+async fn until_probed(gateway: &TestGateway) {
+    until("all IAMs to be probed", async || {
+        let readiness = readiness(gateway);
+        let iams = readiness["iams"].as_array().expect("a list");
+        iams.iter().all(|iam| iam["last_result"] != "none")
+    })
+    .await;
 }
 
 /// The names of the elements. Panics unless each start tag has its end tag.
@@ -50,17 +60,13 @@ async fn status_page_has_the_facts_of_readiness() {
     let settings = two_scripted_keycloaks_settings(&one_url, &other_url);
     let settings = [&settings[..], &[("upstream.probe_interval", "1h")]].concat();
     let gateway = TestGateway::start(&settings);
-    until("both IAMs to be probed", async || {
-        let readiness = readiness(&gateway);
-        let iams = readiness["iams"].as_array().expect("a list");
-        iams.iter().all(|iam| iam["last_result"] != "none")
-    })
-    .await;
+    until_probed(&gateway).await;
     let (readiness, page) = (readiness(&gateway), page(&gateway));
     assert_eq!(page.status, 200);
     let html = page.body;
     assert_eq!(readiness["status"], "degraded");
-    let mut facts = vec![format!("<p>degraded: ")];
+    let mut facts = vec!["<p class=\"degraded\">degraded: ".to_owned()];
+    facts.extend(["all others", "other.test"].map(|domains| format!("<td>{domains}</td>")));
     let cell = |value: &Value| format!("<td>{}</td>", value.as_str().expect("text"));
     for reason in readiness["reasons"].as_array().expect("a list") {
         facts.extend([cell(&reason["code"]), cell(&reason["iam"])]);
@@ -81,6 +87,45 @@ async fn status_page_has_the_facts_of_readiness() {
     for fact in facts {
         assert!(html.contains(&fact), "no {fact}: {html}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn status_page_has_the_problems_and_the_sessions_of_each_iam() {
+    let gateway = TestGateway::start(&[("upstream.probe_interval", "1h")]);
+    until_probed(&gateway).await;
+    assert_eq!(
+        fetch(gateway.addresses().public, post(LOGIN, ALICE)).status,
+        200
+    );
+    let row = |page: &str| {
+        let row = page
+            .split("<tr>")
+            .find(|row| row.starts_with("<td>mock</td>"));
+        row.expect("the IAM").to_owned()
+    };
+    let html = page(&gateway).body;
+    let fine = "<td>mock</td><td>mock</td><td>all others</td><td>1</td><td>ok</td>";
+    assert!(row(&html).starts_with(fine), "{html}");
+    assert!(row(&html).contains("<td></td></tr>"), "{html}");
+
+    let fault = r#"{"operation":"login","times":1,"answer":"unreachable"}"#;
+    let control = gateway.addresses().management;
+    assert_eq!(fetch(control, post("/mock/v1/faults", fault)).status, 201);
+    assert_eq!(
+        fetch(gateway.addresses().public, post(LOGIN, ALICE)).status,
+        500
+    );
+    let html = page(&gateway).body;
+    let reason = html.split("<td>unreachable</td><td>mock</td><td>").nth(1);
+    let (message, _) = reason
+        .expect("a reason")
+        .split_once("</td>")
+        .expect("its end");
+    assert!(
+        row(&html).contains(&format!("<td>{message}</td></tr>")),
+        "{html}"
+    );
+    assert!(html.contains("<p class=\"degraded\">degraded: "), "{html}");
 }
 
 #[test]
@@ -104,7 +149,9 @@ fn status_page_has_no_script_and_loads_nothing() {
     assert_eq!(others, [""; 0], "{html}");
     for attribute in html.split("=\"").skip(1) {
         let (value, _) = attribute.split_once('"').expect("the end of a value");
+        let classes = ["ready", "program", "iams", "keys", "replication", "caches"];
         let is_own = ["en", "utf-8"].contains(&value) || value.starts_with('/');
+        let is_own = is_own || classes.contains(&value);
         // A link.
         assert!(is_own || value == jwks, "{value}");
     }
