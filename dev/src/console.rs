@@ -44,6 +44,7 @@ static FILES: &[File] = files! {
     "/mock/requests.js": JS = "requests.js",
     "/mock/sessions.js": JS = "sessions.js",
     "/mock/state.js": JS = "state.js",
+    "/mock/tabs.js": JS = "tabs.js",
     "/mock/time.js": JS = "time.js",
     "/mock/token.js": JS = "token.js",
     "/mock/trial.js": JS = "trial.js",

@@ -12,7 +12,8 @@ const rule = ({ operation, user, times, share, delay, answer }) =>
   Object.fromEntries(Object.entries({ operation, user, times, share, delay, answer }).filter(([, value]) => value != null));
 
 /** Fills in the form and sends it; returns the rules that the API then has. */
-async function add({ page, press, sees, api }, fields) {
+async function add({ page, press, sees, open, api }, fields) {
+  await open("faults");
   const before = (await api("GET", "/mock/v1/faults")).faults.length;
   for (const [id, value] of Object.entries({ times: "", share: "100", delay: "", ...fields })) {
     const field = page.locator(`#fault-${id}`);
@@ -56,8 +57,8 @@ onThePage("every member of a rule can be set in the form", {}, async (fixture) =
   await fixture.shot("faults");
 });
 
-onThePage("the form offers only valid combinations", {}, async ({ page }) => {
-  const choose = (id, value) => page.selectOption(`#fault-${id}`, value);
+onThePage("the form offers only valid combinations", {}, async ({ page, select }) => {
+  const choose = (id, value) => select(`#fault-${id}`, value);
   const shown = (id) => page.locator(`#fault-${id}`).isVisible();
   await choose("operation", "login");
   assert.deepEqual(await values(page, "fault-answer"), [...ALWAYS, "refused"]);
@@ -78,12 +79,12 @@ onThePage("the form offers only valid combinations", {}, async ({ page }) => {
   assert.equal(await shown("retry"), true);
 });
 
-onThePage("the mock over the wire also offers network faults", { base: process.env.WIRE_URL }, async ({ page, api, press, sees, shot }) => {
+onThePage("the mock over the wire also offers network faults", { base: process.env.WIRE_URL }, async ({ page, api, press, sees, shot, select }) => {
   await page.locator("#trial").waitFor({ state: "hidden" });
   assert.equal(await page.getByRole("link", { name: "Try it" }).count(), 0);
   const offered = await values(page, "fault-answer");
   assert.deepEqual(offered.filter((value) => WIRE.includes(value)), WIRE);
-  await page.selectOption("#fault-answer", "html");
+  await select("#fault-answer", "html");
   await press("faults", "Add the fault");
   await sees("#faults-list", "login: an HTML page with status 200");
   assert.equal((await api("GET", "/mock/v1/faults")).faults[0].answer, "html");
@@ -116,9 +117,9 @@ onThePage("faults are removed one by one, and all at once after a confirmation",
   assert.deepEqual(await remaining(), []);
 });
 
-onThePage("the error of an invalid fault is shown", { expected: REFUSED }, async ({ page, press, sees }) => {
-  await page.selectOption("#fault-delay", "fixed");
-  await page.fill("#fault-fixed", "soon");
+onThePage("the error of an invalid fault is shown", { expected: REFUSED }, async ({ page, press, sees, fill, select }) => {
+  await select("#fault-delay", "fixed");
+  await fill("#fault-fixed", "soon");
   await press("faults", "Add the fault");
   await sees("#faults-result.failed", "400 invalid_request");
   assert.equal(await page.inputValue("#fault-fixed"), "soon");

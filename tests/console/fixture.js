@@ -63,7 +63,7 @@ export function onThePage(name, { base = CONSOLE_URL, scheme = "light", width = 
     const shot = (what) => page.screenshot({ path: `${SHOTS}/${what}.png`, fullPage: true });
     try {
       await page.goto(`/mock/?namespace=${namespace}`);
-      await page.locator("#users-title", { hasText: "(" }).waitFor();
+      await page.locator("#users-title", { hasText: "(" }).waitFor({ state: "attached" });
       await act({ page, context, namespace, api: apiClient(base, namespace), shot, ...actions(page) });
       assert.deepEqual(problems, []);
     } catch (error) {
@@ -76,20 +76,45 @@ export function onThePage(name, { base = CONSOLE_URL, scheme = "light", width = 
   });
 }
 
-/** Actions and checks on the page. */
+/** Actions and checks on the page. Each opens the tab of what it needs, as a user would. */
 function actions(page) {
   const section = (id) => page.locator(`section#${id}`);
+  const open = async (id) => {
+    if (await section(id).isVisible()) return;
+    await page.locator(`nav a[href="#${id}"]`).click();
+    await section(id).waitFor();
+  };
+  const openTabOf = async (place) => {
+    const id = await page.locator(place.split(" ")[0]).first().evaluate((element) => element.closest("main > section")?.id);
+    if (id) await open(id);
+  };
   return {
     section,
+    open,
     /** Waits until the element with this text is visible. */
-    sees: (place, text) => page.locator(place, { hasText: text }).first().waitFor(),
-    press: (id, name) => section(id).getByRole("button", { name, exact: true }).click(),
+    sees: async (place, text) => {
+      await openTabOf(place);
+      await page.locator(place, { hasText: text }).first().waitFor();
+    },
+    fill: async (place, text) => {
+      await openTabOf(place);
+      await page.fill(place, text);
+    },
+    select: async (place, value) => {
+      await openTabOf(place);
+      await page.selectOption(place, value);
+    },
+    press: async (id, name) => {
+      await open(id);
+      await section(id).getByRole("button", { name, exact: true }).click();
+    },
     /** Presses a button of the open confirmation dialog. */
     answer: async (name) => {
       await page.locator("dialog#ask[open]").getByRole("button", { name, exact: true }).click();
       await page.locator("dialog#ask").waitFor({ state: "hidden" });
     },
     logIn: async (email, password) => {
+      await open("trial");
       await page.locator("#login-email").fill(email);
       await page.locator("#login-password").fill(password);
       await section("trial").getByRole("button", { name: "Log in", exact: true }).click();

@@ -41,12 +41,12 @@ onThePage("a reset needs a confirmation and restores the initial state", {}, asy
   assert.deepEqual([status.users, status.sessions, status.faults, status.calls, status.time.offset_seconds], [2, 0, 0, 0, 0]);
 });
 
-onThePage("a namespace is created, opened and deleted, and shows nothing of another one", {}, async ({ page, namespace, api, logIn, press, answer, sees }) => {
+onThePage("a namespace is created, opened and deleted, and shows nothing of another one", {}, async ({ page, namespace, api, logIn, press, answer, sees, fill, select }) => {
   const names = async () => (await api("GET", "/mock/v1/namespaces")).namespaces.map(({ name }) => name);
   const other = `${namespace}-other`;
   await logIn("alice@example.test", "alice-pass");
   await sees("#journal-list", "alice@example.test");
-  await page.fill("#namespace-name", other);
+  await fill("#namespace-name", other);
   await press("state", "Create and open");
   await sees("#namespaces-result", `This is the namespace ${other}.`);
   assert.equal(new URL(page.url()).searchParams.get("namespace"), other);
@@ -57,7 +57,7 @@ onThePage("a namespace is created, opened and deleted, and shows nothing of anot
   assert.ok((await names()).includes(other));
   await logIn("bob@example.test", "bob-pass");
 
-  await page.selectOption("#namespace", namespace);
+  await select("#namespace", namespace);
   await sees("#journal-list", "alice@example.test");
   assert.equal(await page.locator("#journal-list", { hasText: "bob@example.test" }).count(), 0);
   await press("state", `Delete namespace ${other}`);
@@ -90,8 +90,8 @@ onThePage("after the caches are cleared, an exchange calls the IAM", {}, async (
   assert.notEqual(namespace, "default");
 });
 
-onThePage("an invalid namespace name is refused without a request", { expected: REFUSED }, async ({ page, press, namespace }) => {
-  await page.fill("#namespace-name", "no name");
+onThePage("an invalid namespace name is refused without a request", { expected: REFUSED }, async ({ page, press, namespace, fill }) => {
+  await fill("#namespace-name", "no name");
   await press("state", "Create and open");
   assert.equal(await page.locator("#namespace-name:invalid").count(), 1);
   await page.goto("/mock/?namespace=%3Cscript%3E");

@@ -16,7 +16,7 @@ async function otherLogIn(namespace, email, password = `${email.split("@")[0]}-p
   return response.status;
 }
 
-onThePage("the journal shows new calls, can be filtered, and does not change while paused", {}, async ({ page, namespace, api, press, answer, sees, section, shot }) => {
+onThePage("the journal shows new calls, can be filtered, and does not change while paused", {}, async ({ page, namespace, api, press, answer, sees, section, shot, fill, select }) => {
   const rows = page.locator("#journal-list tr");
   await sees("#journal-empty", "No calls so far.");
   assert.equal(await otherLogIn(namespace, "alice@example.test"), 200);
@@ -27,17 +27,17 @@ onThePage("the journal shows new calls, can be filtered, and does not change whi
   await sees("#sessions-title", "Sessions (1)");
   await shot("journal");
 
-  await page.selectOption("#journal-outcome", "refused");
+  await select("#journal-outcome", "refused");
   await sees("#journal-count", "1 call");
   assert.equal(await rows.count(), 1);
-  await page.selectOption("#journal-outcome", "");
-  await page.fill("#journal-user", "ALICE@example.test");
+  await select("#journal-outcome", "");
+  await fill("#journal-user", "ALICE@example.test");
   await sees("#journal-list tr", "alice@example.test");
   await page.waitForFunction(() => document.querySelectorAll("#journal-list tr").length === 1);
-  await page.selectOption("#journal-operation", "logout");
+  await select("#journal-operation", "logout");
   await sees("#journal-empty", "No such call so far.");
-  await page.fill("#journal-user", "");
-  await page.selectOption("#journal-operation", "login");
+  await fill("#journal-user", "");
+  await select("#journal-operation", "login");
   await page.waitForFunction(() => document.querySelectorAll("#journal-list tr").length === 2);
 
   const pause = section("journal").getByRole("button", { name: "Pause" });
@@ -70,7 +70,7 @@ onThePage("a journal cleared by another client is cleared on the page", {}, asyn
   await sees("#sessions-title", "Sessions (0)");
 });
 
-onThePage("the clock runs, can be advanced and set, and returns to real time", {}, async ({ page, api, press, sees, section }) => {
+onThePage("the clock runs, can be advanced and set, and returns to real time", {}, async ({ page, api, press, sees, fill }) => {
   const offset = async () => (await api("GET", "/mock/v1/time")).offset_seconds;
   const shown = await page.innerText("#clock");
   await page.waitForFunction((before) => document.querySelector("#clock").textContent !== before, shown);
@@ -80,11 +80,11 @@ onThePage("the clock runs, can be advanced and set, and returns to real time", {
     await sees("#time-result", "It is ");
     assert.ok(Math.abs((await offset()) - seconds) < 1, `${await offset()} for ${seconds}`);
   }
-  await page.fill("#time-by", "90m");
-  await section("time").getByRole("button", { name: "Advance", exact: true }).click();
+  await fill("#time-by", "90m");
+  await press("time", "Advance");
   await sees("#time-offset", "1 d 10 h ahead of real time.");
-  await page.fill("#time-to", "2030-01-01T12:00:30");
-  await section("time").getByRole("button", { name: "Set", exact: true }).click();
+  await fill("#time-to", "2030-01-01T12:00:30");
+  await press("time", "Set");
   await sees("#clock", "2030-01-01 12:00:");
   assert.ok((await api("GET", "/mock/v1/time")).now.startsWith("2030-01-01T12:00:"));
   await press("time", "Back to real time");
@@ -92,10 +92,10 @@ onThePage("the clock runs, can be advanced and set, and returns to real time", {
   assert.equal(await offset(), 0);
 });
 
-onThePage("an unreachable gateway is reported until it responds again", { expected: BROKEN }, async ({ page, context, sees, section }) => {
+onThePage("an unreachable gateway is reported until it responds again", { expected: BROKEN }, async ({ page, context, sees, press }) => {
   await context.setOffline(true);
   await sees("#connection", "Not up to date: there is no answer. Is the gateway still running?");
-  await section("state").getByRole("button", { name: "Take a snapshot" }).click();
+  await press("state", "Take a snapshot");
   await sees("#state-result.failed", "there is no answer");
   await context.setOffline(false);
   await page.waitForFunction(() => document.querySelector("#connection").textContent === "");

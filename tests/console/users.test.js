@@ -1,17 +1,18 @@
 // Users and their sessions.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { onThePage } from "./fixture.js";
 
 const CONFLICT = /Failed to load resource: the server responded with a status of 4\d\d/;
 const emails = async (api) => (await api("GET", "/mock/v1/users")).users.map(({ email }) => email);
 
-onThePage("a user is added, changed and deleted", {}, async ({ page, api, press, answer, sees, section, shot }) => {
+onThePage("a user is added, changed and deleted", {}, async ({ page, api, press, answer, sees, shot, fill, select }) => {
   await sees("#users-title", "Users (2)");
   await press("users", "Add a user…");
-  await page.fill("#user-email", "carol@example.test");
-  await page.fill("#user-password", "carol-pass");
-  await page.fill("#user-permissions", "urn:shop:a\nurn:shop:b");
+  await fill("#user-email", "carol@example.test");
+  await fill("#user-password", "carol-pass");
+  await fill("#user-permissions", "urn:shop:a\nurn:shop:b");
   await shot("user-dialog");
   await page.getByRole("button", { name: "Save" }).click();
   await sees("#users-result", "carol@example.test is added.");
@@ -20,9 +21,9 @@ onThePage("a user is added, changed and deleted", {}, async ({ page, api, press,
   assert.deepEqual([carol.permissions, carol.state], [["urn:shop:a", "urn:shop:b"], "active"]);
 
   await press("users", "Change carol@example.test");
-  await page.fill("#user-permissions", "urn:shop:b");
-  await page.selectOption("#user-state", "locked");
-  await page.fill("#user-password", "other-pass");
+  await fill("#user-permissions", "urn:shop:b");
+  await select("#user-state", "locked");
+  await fill("#user-password", "other-pass");
   await page.getByRole("button", { name: "Save" }).click();
   await sees("#users-result", "carol@example.test is changed.");
   await sees("#users-list li", "locked");
@@ -43,26 +44,66 @@ onThePage("a user is added, changed and deleted", {}, async ({ page, api, press,
   // The focus moves to the next control and not to the top of the page.
   const focused = await page.evaluate(() => document.activeElement.getAttribute("aria-label"));
   assert.equal(focused, "Delete bob@example.test");
-  await section("users").getByLabel("Find").fill("bob");
+  await fill("#users-find", "bob");
   await page.locator("#users-list li", { hasText: "alice@example.test" }).waitFor({ state: "detached" });
 });
 
-onThePage("a user whose password is not known is asked for it", {}, async ({ page, api, press, sees }) => {
+onThePage("any user logs in with one click, also one that another client created", {}, async ({ page, api, press, sees }) => {
   await api("POST", "/mock/v1/users", { email: "dora@example.test", password: "dora-pass" });
   await press("trial", "dora@example.test");
-  assert.equal(await page.evaluate(() => document.activeElement.id), "login-password");
+  await sees("#login-result", "dora@example.test is logged in.");
+  await press("users", "Log in as dora@example.test");
+  await sees("#login-result", "dora@example.test is logged in.");
+  assert.equal(new URL(page.url()).hash, "#trial");
+  assert.equal((await api("GET", "/mock/v1/users/dora%40example.test")).sessions, 2);
+});
+
+onThePage("a user whose password is not known is asked for it", { expected: CONFLICT }, async ({ page, api, press, sees, fill }) => {
+  // No users file can have this user, so none has the passwords.
+  await api("POST", "/mock/v1/users", { email: "dora@example.test", password: "dora-pass", attributes: { level: null } });
+  await press("trial", "dora@example.test");
+  await page.waitForFunction(() => document.activeElement.id === "login-password");
   assert.equal(await page.inputValue("#login-email"), "dora@example.test");
-  await page.fill("#login-password", "dora-pass");
+  await fill("#login-password", "dora-pass");
   await press("trial", "Log in");
   await sees("#login-result", "dora@example.test is logged in.");
 });
 
-onThePage("a user with one-time passwords shows the current one and logs in with it once", { expected: CONFLICT }, async ({ page, api, press, sees, shot }) => {
+onThePage("users are exported, and imported in another namespace", {}, async ({ page, namespace, api, press, answer, sees, open, fill }) => {
+  await api("POST", "/mock/v1/users", {
+    email: "erin@example.test", password: "erin-pass", state: "locked", attributes: { level: 3 }, totp_secret: "GEZDGNBVGY3TQOJQ",
+  });
+  await sees("#users-title", "Users (3)");
+  const files = [];
+  for (const format of ["JSON", "TOML"]) {
+    const [download] = await Promise.all([page.waitForEvent("download"), press("users", `Export as ${format}`)]);
+    assert.equal(download.suggestedFilename(), `users.${format.toLowerCase()}`);
+    await sees("#users-result", `3 users exported to users.${format.toLowerCase()}.`);
+    files.push(await download.path());
+  }
+  for (const [at, name] of ["users.json", "users.toml"].entries()) {
+    const exported = readFileSync(files[at], "utf8");
+    await fill("#namespace-name", `${namespace}-${at}`);
+    await press("state", "Create and open");
+    await sees("#namespaces-result", "This is the namespace");
+    await open("users");
+    await page.setInputFiles("#users-file", { name, mimeType: "text/plain", buffer: Buffer.from(exported) });
+    await press("users", "Replace all users…");
+    await answer("Replace");
+    await sees("#users-result", "There are 3 users now.");
+    const [again] = await Promise.all([page.waitForEvent("download"), press("users", `Export as ${name.slice(6).toUpperCase()}`)]);
+    assert.equal(readFileSync(await again.path(), "utf8"), exported);
+    await press("users", "Log in as bob@example.test");
+    await sees("#login-result", "bob@example.test is logged in.");
+  }
+});
+
+onThePage("a user with one-time passwords shows the current one and logs in with it once", { expected: CONFLICT }, async ({ page, api, press, sees, shot, fill }) => {
   const erin = "/mock/v1/users/erin%40example.test";
   await press("users", "Add a user…");
-  await page.fill("#user-email", "erin@example.test");
-  await page.fill("#user-password", "erin-pass");
-  await page.fill("#user-totp", "GEZDGNBVGY3TQOJQ");
+  await fill("#user-email", "erin@example.test");
+  await fill("#user-password", "erin-pass");
+  await fill("#user-totp", "GEZDGNBVGY3TQOJQ");
   await shot("user-dialog-otp");
   await page.getByRole("button", { name: "Save" }).click();
   await sees("#users-list", "one-time password now: ");
@@ -84,10 +125,10 @@ onThePage("a user with one-time passwords shows the current one and logs in with
   await sees("#login-result", "erin@example.test is logged in.");
 });
 
-onThePage("a refused user stays in the form with the reason", { expected: CONFLICT }, async ({ page, press, sees }) => {
+onThePage("a refused user stays in the form with the reason", { expected: CONFLICT }, async ({ page, press, sees, fill }) => {
   await press("users", "Add a user…");
-  await page.fill("#user-email", "alice@example.test");
-  await page.fill("#user-password", "some-pass");
+  await fill("#user-email", "alice@example.test");
+  await fill("#user-password", "some-pass");
   await page.getByRole("button", { name: "Save" }).click();
   await sees("#user-result.failed", "conflict");
   assert.equal(await page.inputValue("#user-password"), "some-pass");
@@ -95,13 +136,13 @@ onThePage("a refused user stays in the form with the reason", { expected: CONFLI
   await page.locator("dialog#user").waitFor({ state: "hidden" });
 });
 
-onThePage("markup in users and permissions is shown as text", {}, async ({ page, api, sees, press, shot }) => {
+onThePage("markup in users and permissions is shown as text", {}, async ({ page, api, sees, press, shot, fill, open }) => {
   const email = `"><img/src=x/onerror=alert(1)>@example.test`;
   const permission = "<script>alert(2)</script>";
   await api("POST", "/mock/v1/users", { email, password: "p<b>", permissions: [permission, "<img/src=y/onerror=alert(3)>"] });
   await sees("#users-list", email);
-  await page.fill("#login-email", email);
-  await page.fill("#login-password", "p<b>");
+  await fill("#login-email", email);
+  await fill("#login-password", "p<b>");
   await press("trial", "Log in");
   await sees("#session-facts", email);
   await sees("#sessions-list", email);
@@ -109,6 +150,7 @@ onThePage("markup in users and permissions is shown as text", {}, async ({ page,
   await press("trial", "Exchange");
   await sees("#scope-names", permission);
   await sees("#token-claims", permission);
+  await open("requests");
   await page.locator("#requests-list summary").first().click();
   assert.equal(await page.locator("body script, body img, body b").count(), 0);
   await shot("markup");
@@ -117,8 +159,8 @@ onThePage("markup in users and permissions is shown as text", {}, async ({ page,
   await sees("#users-title", "Users (2)");
 });
 
-onThePage("a users file replaces all users", { expected: CONFLICT }, async ({ page, api, answer, sees }) => {
-  await page.getByText("Replace all users by a users file").click();
+onThePage("a users file replaces all users", { expected: CONFLICT }, async ({ page, api, answer, sees, open }) => {
+  await open("users");
   const upload = async (name, text) => {
     await page.setInputFiles("#users-file", { name, mimeType: "text/plain", buffer: Buffer.from(text) });
     await page.getByRole("button", { name: "Replace all users…" }).click();
@@ -135,19 +177,31 @@ onThePage("a users file replaces all users", { expected: CONFLICT }, async ({ pa
   assert.deepEqual(await emails(api), []);
 });
 
-onThePage("sessions are ended one by one, by user or all, with and without logout tokens", {}, async ({ page, api, logIn, press, answer, sees, section }) => {
+onThePage("sessions are ended one by one, by user or all, with and without logout tokens", {}, async ({ page, api, logIn, press, answer, sees, fill }) => {
   await logIn("alice@example.test", "alice-pass");
   await logIn("alice@example.test", "alice-pass");
   await logIn("bob@example.test", "bob-pass");
   await logIn("bob@example.test", "bob-pass");
   await sees("#sessions-title", "Sessions (4)");
 
-  await section("sessions").getByLabel("Of user").fill("alice@example.test");
+  await fill("#sessions-find", "alice@example.test");
   await sees("#sessions-title", "Sessions (2)");
-  await section("sessions").getByRole("button", { name: /^End session .* of alice/ }).first().click();
+  const { sessions: [{ id, session_id }] } = await api("GET", "/mock/v1/sessions?user=alice%40example.test");
+  for (const either of [id, session_id]) {
+    await fill("#sessions-find", either);
+    await sees("#sessions-title", "Sessions (1)");
+    await sees("#sessions-list", id);
+    await sees("#sessions-list", session_id);
+    await fill("#journal-session", either);
+    await sees("#journal-count", "1 call");
+    await sees("#journal-list", `session_id ${session_id}`);
+    await sees("#journal-list", `session at the IAM ${id}`);
+  }
+  await fill("#journal-session", "");
+  await press("sessions", `End session ${id} of alice@example.test`);
   await answer("End");
   await sees("#sessions-result", "1 session ended; logout tokens accepted: 0.");
-  await section("sessions").getByLabel("Of user").fill("");
+  await fill("#sessions-find", "");
 
   await press("users", "End sessions of bob@example.test");
   await page.locator("#ask-notify").check();

@@ -35,9 +35,9 @@ export function onRequest(listener) {
 
 /**
  * One call. `quiet` calls are the page's own and are not shown.
- * Returns the response, or null if it is empty; throws ApiError, or AbortError if the call was aborted.
+ * Returns the response (as text on request), or null if it is empty; throws ApiError, or AbortError if the call was aborted.
  */
-export async function call(method, path, { body, type = "application/json", quiet = false, signal } = {}) {
+export async function call(method, path, { body, type = "application/json", quiet = false, text: asText = false, signal } = {}) {
   const headers = {};
   if (current !== DEFAULT) headers["Mock-Namespace"] = current;
   if (body !== undefined) headers["Content-Type"] = type;
@@ -67,7 +67,7 @@ export async function call(method, path, { body, type = "application/json", quie
   }
   const read = parsed(answer);
   if (!response.ok) throw new ApiError(message(read, response.status), response.status);
-  return read;
+  return asText ? answer : read;
 }
 
 function parsed(text) {

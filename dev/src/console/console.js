@@ -7,6 +7,7 @@ import * as journal from "./journal.js";
 import * as requests from "./requests.js";
 import * as sessions from "./sessions.js";
 import * as state from "./state.js";
+import * as tabs from "./tabs.js";
 import * as time from "./time.js";
 import * as token from "./token.js";
 import * as trial from "./trial.js";
@@ -22,7 +23,8 @@ async function status() {
   const wire = adapter === "mock-iam";
   document.querySelectorAll("[data-gateway]").forEach((part) => (part.hidden = wire));
   faults.overTheWire(wire);
-  journal.counted(calls);
+  tabs.show();
+  journal.cleared(calls);
 }
 
 async function keepUp() {
@@ -48,5 +50,5 @@ function theme() {
 
 theme();
 onRefresh(status);
-for (const part of [time, users, trial, token, sessions, faults, state, requests, journal]) part.start();
+for (const part of [tabs, time, users, trial, token, sessions, faults, state, requests, journal]) part.start();
 keepUp();

@@ -1,7 +1,7 @@
 // The faults: a list, and a form that offers valid combinations only.
 
 import { call } from "./api.js";
-import { ask, attempt, button, byId, count, el, keep, onClick, onRefresh, onSubmit, options, refresh, row } from "./page.js";
+import { ask, attempt, button, byId, count, counted, el, keep, onClick, onRefresh, onSubmit, options, refresh, row } from "./page.js";
 
 const FAULTS = "/mock/v1/faults";
 const OPERATIONS = ["login", "introspection", "logout", "keys", "probe"];
@@ -126,7 +126,7 @@ async function removeAll() {
 
 async function show() {
   const { faults } = await call("GET", FAULTS, { quiet: true });
-  byId("faults-title").textContent = `Faults (${faults.length})`;
+  counted("faults", "Faults", faults.length);
   keep(byId("faults-list"), faults, (fault) => fault.id, card, byId("faults-title"));
   byId("faults-empty").hidden = faults.length > 0;
   byId("faults-remove-all").disabled = faults.length === 0;

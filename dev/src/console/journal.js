@@ -2,6 +2,7 @@
 
 import { call, query } from "./api.js";
 import { ask, byId, count, el, onClick, onLeave, options, refresh } from "./page.js";
+import { onSessions } from "./sessions.js";
 
 const JOURNAL = "/mock/v1/journal";
 const OPERATIONS = ["login", "introspection", "logout", "keys", "probe"];
@@ -20,8 +21,8 @@ let matching = 0;
 let before = 0;
 
 function filter() {
-  const { operation, user, outcome } = Object.fromEntries(new FormData(byId("journal-filter")));
-  return { operation, user: user.trim(), outcome };
+  const { operation, user, session, outcome } = Object.fromEntries(new FormData(byId("journal-filter")));
+  return { operation, user: user.trim(), session: session.trim(), outcome };
 }
 
 /** Loads the existing entries, then follows new ones. */
@@ -79,10 +80,22 @@ function take(seen) {
   byId("journal-empty").textContent = filtered ? "No such call so far." : "No calls so far. Log in, and the call appears here.";
 }
 
+const sessionId = (id) => `session_id ${id}`;
+
+/** The call of a login is shown before its response has the session id. */
+function addSessionIds(sessions) {
+  const ids = new Map(sessions.map(({ id, session_id }) => [id, session_id]));
+  for (const place of byId("journal-list").querySelectorAll("[data-session]:empty")) {
+    const id = ids.get(place.dataset.session);
+    if (id) place.textContent = sessionId(id);
+  }
+}
+
 function row(entry) {
   const reason = entry.reason ? ` (${entry.reason})` : "";
-  const ids = [["session", entry.session], ["request", entry.request_id], ["from", entry.client_address]];
+  const ids = [["session at the IAM", entry.session], ["request", entry.request_id], ["from", entry.client_address]];
   const details = ids.filter(([, value]) => value).map(([name, value]) => el("small", {}, `${name} ${value}`));
+  if (entry.session) details.unshift(el("small", { "data-session": entry.session }, entry.session_id ? sessionId(entry.session_id) : null));
   const fraction = el("span", { class: "fraction" }, entry.at.slice(19, 23));
   const at = el("time", { datetime: entry.at, title: entry.at }, entry.at.slice(11, 19), fraction);
   return el(
@@ -117,7 +130,7 @@ async function clear() {
 }
 
 /** Takes the number of calls. A lower number means that another client cleared the journal. */
-export function counted(calls) {
+export function cleared(calls) {
   if (calls < before) restart();
   before = calls;
 }
@@ -131,6 +144,7 @@ export function start() {
   onClick("journal-pause", byId("journal-result"), pause);
   onClick("journal-clear", byId("journal-result"), clear);
   document.addEventListener("visibilitychange", restart);
+  onSessions(addSessionIds);
   onLeave(() => {
     before = 0;
     byId("journal-list").replaceChildren();

@@ -28,6 +28,12 @@ export const row = (what, actions) =>
 export const options = (select, pairs) =>
   select.replaceChildren(...pairs.map(([value, label]) => el("option", { value }, label)));
 
+/** Shows a number in the title of a part of the page, and another one in its tab. */
+export function counted(id, name, number, total = number) {
+  byId(`${id}-title`).textContent = `${name} (${number})`;
+  byId(`${id}-count`).textContent = total;
+}
+
 export const facts = (list, pairs) =>
   list.replaceChildren(...pairs.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
 

@@ -1,7 +1,8 @@
 // Try the API: log in, exchange, see which scopes are granted and why, log out.
 
-import { call } from "./api.js";
+import { call, query } from "./api.js";
 import { attempt, byId, el, facts, onClick, onLeave, onSubmit, say } from "./page.js";
+import { open } from "./tabs.js";
 import { inspect, clearToken } from "./token.js";
 import { countdown, readable } from "./time.js";
 import { onLogIn, onUsers, passwordOf, userOf, users } from "./users.js";
@@ -21,12 +22,12 @@ let offered = null;
 const pair = () => ({ session_id: session.session_id, session_token: session.session_token });
 
 /** Logs the user in. If the password is not known, it is the only thing left to type. */
-function logInAs(email) {
-  const password = passwordOf(email);
+async function logInAs(email) {
+  const password = await passwordOf(email);
+  open("trial");
   byId("login-email").value = email;
   byId("login-password").value = password;
   byId("login-otp").value = userOf(email)?.otp ?? "";
-  byId("login").scrollIntoView({ block: "nearest" });
   if (password) byId("login").requestSubmit();
   else byId("login-password").focus();
 }
@@ -34,6 +35,7 @@ function logInAs(email) {
 async function logIn({ email, password, otp }) {
   const body = { email, password, ...(otp.trim() && { otp: otp.trim() }) };
   const answer = await call("POST", `${AUTH}/login`, { body });
+  const { sessions } = await call("GET", `/mock/v1/sessions${query({ user: email })}`, { quiet: true });
   session = { ...answer, email };
   clearToken();
   byId("scopes").hidden = true;
@@ -41,6 +43,7 @@ async function logIn({ email, password, otp }) {
   facts(byId("session-facts"), [
     ["user", email],
     ["session_id", session.session_id],
+    ["the IAM's own id", sessions.find(({ session_id }) => session_id === session.session_id)?.id ?? "it has ended already"],
     ["verified_at", readable(Date.parse(session.verified_at))],
     ["expires_at", el("span", {}, `${readable(Date.parse(session.expires_at))}, `, countdown(session.expires_at))],
   ]);

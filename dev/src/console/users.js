@@ -1,10 +1,11 @@
 // The users: list, create, change, delete.
 
 import { call } from "./api.js";
-import { ask, attempt, button, byId, count, el, keep, onClick, onLeave, onRefresh, onSubmit, options, refresh, row, say } from "./page.js";
+import { ask, attempt, button, byId, count, counted, el, keep, onClick, onRefresh, onSubmit, options, refresh, row, say } from "./page.js";
 import { endSessions } from "./sessions.js";
 
 const USERS = "/mock/v1/users";
+const FILE = "/mock/v1/users-file";
 const STATES = ["active", "disabled", "locked", "incomplete"];
 const TYPES = { json: "application/json", toml: "application/toml", yaml: "application/yaml", yml: "application/yaml" };
 const SHOWN_MAX = 200;
@@ -13,9 +14,6 @@ let known = [];
 let notify = () => {};
 let logIn = () => {};
 let edited = null;
-// The API returns no passwords: known are those of the demo users and those set on this page.
-const DEMO = [["alice@example.test", "alice-pass"], ["bob@example.test", "bob-pass"]];
-let passwords = new Map(DEMO);
 
 const path = (email) => `${USERS}/${encodeURIComponent(email)}`;
 
@@ -35,12 +33,16 @@ export function onLogIn(listener) {
 /** The user with this address, if there is one. */
 export const userOf = (email) => known.find((user) => user.email.toLowerCase() === email.trim().toLowerCase());
 
-export const passwordOf = (email) => passwords.get(email) ?? "";
+/** The password of the user, which only the users file has; empty if the users cannot be written to one. */
+export async function passwordOf(email) {
+  const file = await call("GET", FILE, { quiet: true }).catch(() => ({ users: [] }));
+  return file.users.find((user) => user.email === email)?.password ?? "";
+}
 
 function show() {
   const wanted = byId("users-find").value.trim().toLowerCase();
   const found = known.filter((user) => `${user.email} ${user.permissions.join(" ")}`.toLowerCase().includes(wanted));
-  byId("users-title").textContent = `Users (${known.length})`;
+  counted("users", "Users", known.length);
   keep(byId("users-list"), found.slice(0, SHOWN_MAX), (user) => user.subject, card, byId("users-title"));
   const rest = found.length - SHOWN_MAX;
   const empty = known.length ? "No user matches." : "No users. Add a user, or replace all users by a users file.";
@@ -53,7 +55,7 @@ function card(user) {
   const { email } = user;
   const names = user.permissions.map((name) => el("li", {}, name));
   const actions = [
-    button("Log in…", `as ${email}`, () => logIn(email)),
+    button("Log in", `as ${email}`, () => logIn(email)),
     button("Change…", email, () => edit(user)),
     button("End sessions…", `of ${email}`, () => endSessions(`${path(email)}/sessions`, `all sessions of ${email}`, byId("users-result"))),
     button("Delete…", email, () => attempt(byId("users-result"), () => remove(email))),
@@ -103,7 +105,6 @@ async function save({ email, password, permissions, state, totp, no_totp, subjec
   const address = edited?.email ?? email.trim();
   if (!edited) await call("POST", USERS, { body: { email: address, ...wanted } });
   else if (Object.keys(wanted).length) await call("PATCH", path(address), { body: wanted });
-  if (password) passwords.set(address, password);
   byId("user").close();
   await refresh();
   say(byId("users-result"), `${address} is ${edited ? "changed" : "added"}.`);
@@ -128,14 +129,23 @@ async function replaceAll() {
   return `There ${answer.users.length === 1 ? "is" : "are"} ${count(answer.users.length, "user")} now.`;
 }
 
+/** Saves all users as a file. */
+async function exportAs(format) {
+  const file = await call("GET", `${FILE}?format=${format}`, { text: true });
+  const url = URL.createObjectURL(new Blob([file]));
+  el("a", { href: url, download: `users.${format}` }).click();
+  URL.revokeObjectURL(url);
+  return `${count(known.length, "user")} exported to users.${format}.`;
+}
+
 export function start() {
   options(byId("user-state"), STATES.map((state) => [state, state]));
   byId("users-add").addEventListener("click", () => edit(null));
   byId("users-find").addEventListener("input", show);
   onClick("user-cancel", byId("user-result"), () => byId("user").close());
   onSubmit(byId("user-form"), byId("user-result"), save);
+  for (const format of ["json", "toml"]) onClick(`users-export-${format}`, byId("users-result"), () => exportAs(format));
   onSubmit(byId("users-file-form"), byId("users-result"), replaceAll);
-  onLeave(() => (passwords = new Map(DEMO)));
   onRefresh(async () => {
     known = (await call("GET", USERS, { quiet: true })).users;
     show();
