@@ -69,7 +69,7 @@ def requests_have_the_members_of_the_interface_and_no_secret_elsewhere(client, s
     server.prescribe("token", issued())
     server.prescribe("logout", LOGGED_OUT)
     client.new(server.url)
-    client("login", email=EMAIL, password=PASSWORD, otp="755224")
+    client("login", email=EMAIL, password=PASSWORD, otp="755224", address="2001:db8::7")
     equal(client("login", email=EMAIL, password=PASSWORD), SESSION | {"expires_at": TIMES["expires_at"]})
     equal(client("token", scope=READ), {"value": "secret-token-1", "scope": READ})
     client("logout")
@@ -82,6 +82,7 @@ def requests_have_the_members_of_the_interface_and_no_secret_elsewhere(client, s
             ("logout", SESSION),
         ],
     )
+    equal([request.headers.get("x-forwarded-for") for request in server.requests], ["2001:db8::7", None, None, None])
     for request in server.requests:
         equal(request.headers["content-type"].partition(";")[0], "application/json")
         assert not re.search("secret|755224|alice", f"{request.target} {request.headers}")
@@ -591,6 +592,13 @@ def a_one_time_password_is_sent(client, gateway):
     client.new(gateway.url)
     equal(client.error("login", email=EMAIL, password=PASSWORD)["error"], "InvalidCredentials")
     logged_in(client, gateway, otp=gateway.control("GET", f"/users/{EMAIL}")["otp"])
+
+
+@real
+def the_address_of_the_user_reaches_the_iam(client, gateway):
+    logged_in(client, gateway, address="2001:db8::7")
+    [login] = gateway.control("GET", "/journal?operation=login")["entries"]
+    equal(login["client_address"], "2001:db8::7")
 
 
 @real

@@ -2,7 +2,7 @@
 // else.
 //
 //	gateway := authgateway.New("https://auth.example.com", authgateway.Options{})
-//	session, err := gateway.LogIn(ctx, "alice@example.test", "alice-pass", "")
+//	session, err := gateway.LogIn(ctx, authgateway.Credentials{Email: "alice@example.test", Password: "alice-pass"})
 //	token, err := session.AccessToken(ctx, "urn:shop:orders:order:read") // before each request to a service; it is cached
 //	err = session.LogOut(ctx)
 //
@@ -134,13 +134,27 @@ func New(url string, options Options) *Gateway {
 	return gateway
 }
 
-// LogIn makes a session. The one-time password is empty for users who have none.
-func (g *Gateway) LogIn(ctx context.Context, email, password, otp string) (*Session, error) {
-	credentials, risk := map[string]string{"email": email, "password": password}, loginRisk
-	if otp != "" {
-		credentials["otp"], risk = otp, otpLoginRisk
+// Credentials of a login.
+type Credentials struct {
+	Email, Password string
+	OTP             string // The one-time password, empty for users who have none.
+	ClientAddress   string // A server sets the user's address, by which the gateway limits logins.
+}
+
+// Format prints the address only.
+func (c Credentials) Format(state fmt.State, _ rune) { fmt.Fprintf(state, "Credentials(%s)", c.Email) }
+
+// LogIn makes a session.
+func (g *Gateway) LogIn(ctx context.Context, credentials Credentials) (*Session, error) {
+	body, risk := map[string]string{"email": credentials.Email, "password": credentials.Password}, loginRisk
+	if credentials.OTP != "" {
+		body["otp"], risk = credentials.OTP, otpLoginRisk
 	}
-	content, err := g.call(ctx, "login", credentials, risk, nil)
+	headers := http.Header{}
+	if credentials.ClientAddress != "" {
+		headers.Set("X-Forwarded-For", credentials.ClientAddress)
+	}
+	content, err := g.call(ctx, "login", body, headers, risk, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +256,7 @@ func (s *Session) Discard(token AccessToken) {
 // LogOut ends the session here at once, also if the call fails. It can be repeated.
 func (s *Session) LogOut(ctx context.Context) error {
 	s.end()
-	_, err := s.gateway.call(ctx, "logout", s.pair(), idempotentRisk, nil)
+	_, err := s.gateway.call(ctx, "logout", s.pair(), http.Header{}, idempotentRisk, nil)
 	return err
 }
 
@@ -273,7 +287,7 @@ func (s *Session) exchange(ctx context.Context, scope string, risk risk) (Access
 	timing, body := s.gateway.timing, s.pair()
 	body["grant_type"], body["scope"] = "session", scope
 	sentAt := timing.Now()
-	content, err := s.gateway.call(ctx, "token", body, risk, s.isOver)
+	content, err := s.gateway.call(ctx, "token", body, http.Header{}, risk, s.isOver)
 	if err != nil {
 		if errors.Is(err, SessionOver) {
 			s.end()
@@ -326,11 +340,11 @@ func (s *Session) end() {
 
 // call returns the response, after repetitions as far as the risk allows them.
 func (g *Gateway) call(
-	ctx context.Context, operation string, body map[string]string, limit risk, beforeRepetition func() error,
+	ctx context.Context, operation string, body map[string]string, headers http.Header, limit risk, beforeRepetition func() error,
 ) (map[string]any, error) {
 	deadline := g.timing.Now().Add(g.deadline)
 	for backoff := backoffMin; ; backoff = min(2*backoff, backoffMax) {
-		content, err := g.try(ctx, operation, body, min(g.attempt, deadline.Sub(g.timing.Now())))
+		content, err := g.try(ctx, operation, body, headers, min(g.attempt, deadline.Sub(g.timing.Now())))
 		var failure *Error
 		if !errors.As(err, &failure) || failure.Kind != Unavailable || failure.risk > limit {
 			return content, err
@@ -354,7 +368,7 @@ func (g *Gateway) call(
 }
 
 func (g *Gateway) try(
-	ctx context.Context, operation string, body map[string]string, bound time.Duration,
+	ctx context.Context, operation string, body map[string]string, headers http.Header, bound time.Duration,
 ) (map[string]any, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -366,6 +380,7 @@ func (g *Gateway) try(
 	if err != nil {
 		return nil, err
 	}
+	request.Header = headers.Clone()
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json")
 	response, err := g.client.Do(request)

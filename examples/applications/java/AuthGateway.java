@@ -26,7 +26,7 @@ import java.util.function.DoubleSupplier;
  *
  * <pre>{@code
  * var gateway = new AuthGateway("https://auth.example.com");
- * var session = gateway.logIn("alice@example.test", "alice-pass", null);
+ * var session = gateway.logIn("alice@example.test", "alice-pass");
  * var token = session.accessToken("urn:shop:orders:order:read"); // before each request to a service; it is cached
  * session.logOut();
  * }</pre>
@@ -171,14 +171,22 @@ public final class AuthGateway {
     this.timing = timing;
   }
 
-  /** The one-time password is null or empty for users who have none. */
-  public Session logIn(String email, String password, String otp) throws InterruptedException {
+  public Session logIn(String email, String password) throws InterruptedException {
+    return logIn(email, password, null, null);
+  }
+
+  /**
+   * The one-time password is null or empty for users who have none. A server passes the user's address, by which the gateway
+   * limits logins; others null.
+   */
+  public Session logIn(String email, String password, String otp, String clientAddress) throws InterruptedException {
     var credentials = new HashMap<>(Map.of("email", email, "password", password));
     boolean hasOtp = otp != null && !otp.isEmpty();
     if (hasOtp) {
       credentials.put("otp", otp);
     }
-    var content = call("login", credentials, hasOtp ? OTP_LOGIN_RISK : LOGIN_RISK, () -> {});
+    var headers = clientAddress == null ? Map.<String, String>of() : Map.of("X-Forwarded-For", clientAddress);
+    var content = call("login", credentials, headers, hasOtp ? OTP_LOGIN_RISK : LOGIN_RISK, () -> {});
     return resume(text(content, "session_id"), text(content, "session_token"), text(content, "expires_at"));
   }
 
@@ -299,7 +307,7 @@ public final class AuthGateway {
     /** Ends the session here at once, also if the call fails. It can be repeated. */
     public void logOut() throws InterruptedException {
       end();
-      call("logout", pair(), IDEMPOTENT_RISK, () -> {});
+      call("logout", pair(), Map.of(), IDEMPOTENT_RISK, () -> {});
     }
 
     private static AccessToken resultOf(CompletableFuture<AccessToken> exchange) throws InterruptedException {
@@ -334,7 +342,7 @@ public final class AuthGateway {
       body.put("scope", scope);
       JsonNode content;
       try {
-        content = call("token", body, risk, this::requireActive);
+        content = call("token", body, Map.of(), risk, this::requireActive);
       } catch (SessionOver over) {
         end();
         throw over;
@@ -369,12 +377,14 @@ public final class AuthGateway {
   }
 
   /** The response, after repetitions as far as the risk allows them. */
-  private JsonNode call(String operation, Map<String, String> body, Risk risk, Runnable beforeRepetition)
+  private JsonNode call(
+      String operation, Map<String, String> body, Map<String, String> headers, Risk risk, Runnable beforeRepetition)
       throws InterruptedException {
     double deadline = timing.now().getAsDouble() + deadlineSeconds;
     for (int attempt = 0; ; attempt++) {
       try {
-        return attempt(operation, body, Math.min(attemptSeconds, deadline - timing.now().getAsDouble()));
+        double seconds = Math.min(attemptSeconds, deadline - timing.now().getAsDouble());
+        return attempt(operation, body, headers, seconds);
       } catch (Unavailable failure) {
         double backoff = Math.min(BACKOFF_MAX_SECONDS, BACKOFF_SECONDS * Math.pow(2, attempt));
         double pause = failure.retryAfter.orElse(0) + backoff * (1 + timing.random().getAsDouble()) / 2;
@@ -390,14 +400,15 @@ public final class AuthGateway {
     }
   }
 
-  private JsonNode attempt(String operation, Map<String, String> body, double seconds) throws InterruptedException {
+  private JsonNode attempt(String operation, Map<String, String> body, Map<String, String> headers, double seconds)
+      throws InterruptedException {
     var request = HttpRequest.newBuilder(URI.create(base + operation))
         .header("Content-Type", "application/json")
         .header("Accept", "application/json")
-        .POST(BodyPublishers.ofString(json.valueToTree(body).toString()))
-        .build();
+        .POST(BodyPublishers.ofString(json.valueToTree(body).toString()));
+    headers.forEach(request::header);
     // Not HttpRequest.timeout, which does not bound the time for the body of the response.
-    var sent = client.sendAsync(request, BodyHandlers.ofString());
+    var sent = client.sendAsync(request.build(), BodyHandlers.ofString());
     HttpResponse<String> response;
     try {
       response = sent.get(Math.round(seconds * 1e9), TimeUnit.NANOSECONDS);

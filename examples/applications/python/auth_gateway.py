@@ -105,21 +105,24 @@ class AuthGateway:
     def __repr__(self):
         return f"AuthGateway({self._url.geturl()!r})"
 
-    def log_in(self, email, password, otp=None):
+    def log_in(self, email, password, otp=None, client_address=None):
+        """A server passes the user's address, by which the gateway limits logins."""
         credentials = {"email": email, "password": password} | ({"otp": otp} if otp else {})
-        body = self._call("login", credentials, OTP_LOGIN_RISK if otp else LOGIN_RISK)
+        headers = {"X-Forwarded-For": client_address} if client_address else {}
+        body = self._call("login", credentials, headers, OTP_LOGIN_RISK if otp else LOGIN_RISK)
         return Session(self, *_texts(body, "session_id", "session_token", "expires_at"))
 
     def resume(self, session_id, session_token, expires_at=None):
         """A session that was stored."""
         return Session(self, session_id, session_token, expires_at)
 
-    def _call(self, operation, body, risk, before_repetition=lambda: None):
+    def _call(self, operation, body, headers, risk, before_repetition=lambda: None):
         """The response, after repetitions as far as the risk allows them."""
         deadline = self._timing.now() + self._deadline_seconds
         for attempt in itertools.count():
             try:
-                return self._attempt(operation, body, min(self._attempt_seconds, deadline - self._timing.now()))
+                seconds = min(self._attempt_seconds, deadline - self._timing.now())
+                return self._attempt(operation, body, headers, seconds)
             except Unavailable as failure:
                 backoff = min(BACKOFF_MAX_SECONDS, BACKOFF_SECONDS * 2**attempt)
                 pause = (failure.retry_after or 0) + backoff * (1 + self._timing.random()) / 2
@@ -131,9 +134,9 @@ class AuthGateway:
             if self._timing.now() >= deadline:
                 raise last
 
-    def _attempt(self, operation, body, seconds):
+    def _attempt(self, operation, body, headers, seconds):
         try:
-            status, retry_after, text = self._post(operation, json.dumps(body), seconds)
+            status, retry_after, text = self._post(operation, json.dumps(body), headers, seconds)
         except (OSError, http.client.HTTPException) as error:
             raise Unavailable(f"no response to {operation}: {type(error).__name__}", Risk.UNKNOWN) from None
         try:
@@ -145,7 +148,7 @@ class AuthGateway:
             return content
         raise _failure(operation, status, content, int(retry_after) if retry_after.isdecimal() else None)
 
-    def _post(self, operation, body, seconds):
+    def _post(self, operation, body, headers, seconds):
         """Sends one request on a connection of its own. Redirects are not followed."""
         kind = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
         with contextlib.closing(kind(self._url.netloc, timeout=seconds)) as connection:
@@ -155,7 +158,7 @@ class AuthGateway:
             timer.daemon = True
             timer.start()
             try:
-                headers = {"Content-Type": "application/json", "Accept": "application/json"}
+                headers = {"Content-Type": "application/json", "Accept": "application/json", **headers}
                 connection.request("POST", f"{self._url.path.rstrip('/')}/api/v1/auth/{operation}", body, headers)
                 response = connection.getresponse()
                 return response.status, response.getheader("Retry-After", ""), response.read()
@@ -214,7 +217,7 @@ class Session:
     def log_out(self):
         """Ends the session here at once, also if the call fails. It can be repeated."""
         self._end()
-        self._gateway._call("logout", self._pair(), IDEMPOTENT_RISK)
+        self._gateway._call("logout", self._pair(), {}, IDEMPOTENT_RISK)
 
     def _renew(self, scope, cached):
         """One attempt only, because the old token can still be used."""
@@ -230,7 +233,7 @@ class Session:
         sent_at = self._timing.now()
         body = {**self._pair(), "grant_type": "session", "scope": scope}
         try:
-            content = self._gateway._call("token", body, risk, self._require_active)
+            content = self._gateway._call("token", body, {}, risk, self._require_active)
         except SessionOver:
             self._end()
             raise

@@ -1,11 +1,12 @@
 //! A client of the authentication gateway. Copy this file and the dependencies of its `Cargo.toml`.
 //!
 //! ```no_run
-//! # use auth_gateway_client::{AuthGateway, Options};
+//! # use auth_gateway_client::{AuthGateway, Credentials, Options};
 //! # use secrecy::ExposeSecret;
 //! # async fn example() -> auth_gateway_client::Result<()> {
 //! let gateway = AuthGateway::new("https://auth.example.com", Options::default())?;
-//! let session = gateway.log_in("alice@example.test", &"alice-pass".into(), None).await?;
+//! let credentials = Credentials::new("alice@example.test", "alice-pass");
+//! let session = gateway.log_in(&credentials).await?;
 //! // Before each request to a service; it is cached.
 //! let token = session.access_token("urn:shop:orders:order:read").await?;
 //! println!("{} bytes for {}", token.value.expose_secret().len(), token.scope);
@@ -18,6 +19,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -151,6 +153,29 @@ impl Default for Options {
     }
 }
 
+/// What a login needs.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    pub email: String,
+    pub password: SecretString,
+    /// For users who have one-time passwords.
+    pub otp: Option<SecretString>,
+    /// A server sets the user's address, by which the gateway limits logins.
+    pub client_address: Option<IpAddr>,
+}
+
+impl Credentials {
+    #[must_use]
+    pub fn new(email: impl Into<String>, password: impl Into<SecretString>) -> Self {
+        Self {
+            email: email.into(),
+            password: password.into(),
+            otp: None,
+            client_address: None,
+        }
+    }
+}
+
 /// Makes sessions.
 #[derive(Clone)]
 pub struct AuthGateway(Arc<Calls>);
@@ -183,19 +208,19 @@ impl AuthGateway {
     /// # Errors
     ///
     /// `InvalidCredentials`, `Unavailable`, `RequestRefused` or `GatewayFault`.
-    pub async fn log_in(
-        &self,
-        email: &str,
-        password: &SecretString,
-        otp: Option<&SecretString>,
-    ) -> Result<Session> {
-        let mut body = json!({"email": email, "password": password.expose_secret()});
+    pub async fn log_in(&self, credentials: &Credentials) -> Result<Session> {
+        let password = credentials.password.expose_secret();
+        let mut body = json!({"email": credentials.email, "password": password});
         let mut risk = LOGIN_RISK;
-        if let (Some(members), Some(otp)) = (body.as_object_mut(), otp) {
+        if let (Some(members), Some(otp)) = (body.as_object_mut(), &credentials.otp) {
             members.insert("otp".into(), otp.expose_secret().into());
             risk = OTP_LOGIN_RISK;
         }
-        let content = self.0.call("login", &body, risk, || Ok(())).await?;
+        let address = credentials.client_address;
+        let content = self
+            .0
+            .call("login", &body, address, risk, || Ok(()))
+            .await?;
         let session_token = text(&content, "session_token")?.into();
         Ok(self.resume(
             text(&content, "session_id")?,
@@ -333,7 +358,7 @@ impl Session {
         self.0.end();
         self.0
             .calls
-            .call("logout", &self.0.pair(), IDEMPOTENT_RISK, || Ok(()))
+            .call("logout", &self.0.pair(), None, IDEMPOTENT_RISK, || Ok(()))
             .await
             .map(drop)
     }
@@ -384,7 +409,7 @@ impl SessionState {
         let sent_at = timing.now();
         let content = match self
             .calls
-            .call("token", &body, risk, || self.active().map(drop))
+            .call("token", &body, None, risk, || self.active().map(drop))
             .await
         {
             Err(over @ Error::SessionOver { .. }) => {
@@ -451,6 +476,7 @@ impl Calls {
         &self,
         operation: &str,
         body: &Value,
+        client_address: Option<IpAddr>,
         limit: Risk,
         before_repetition: impl Fn() -> Result<()>,
     ) -> Result<Value> {
@@ -462,7 +488,8 @@ impl Calls {
                 .options
                 .attempt
                 .min(deadline.saturating_sub(timing.now()));
-            let Failure(error, risk) = match self.attempt(operation, body, bound).await {
+            let attempt = self.attempt(operation, body, client_address, bound);
+            let Failure(error, risk) = match attempt.await {
                 Ok(content) => return Ok(content),
                 Err(failure) => failure,
             };
@@ -490,6 +517,7 @@ impl Calls {
         &self,
         operation: &str,
         body: &Value,
+        client_address: Option<IpAddr>,
         bound: Duration,
     ) -> std::result::Result<Value, Failure> {
         let no_response = |error: reqwest::Error| {
@@ -505,8 +533,11 @@ impl Calls {
         };
         let url = format!("{}/api/v1/auth/{operation}", self.url);
         // The timeout is also for the body of the response.
-        let sent = self.client.post(url).timeout(bound).json(body).send().await;
-        let response = sent.map_err(no_response)?;
+        let mut request = self.client.post(url).timeout(bound).json(body);
+        if let Some(address) = client_address {
+            request = request.header("X-Forwarded-For", address.to_string());
+        }
+        let response = request.send().await.map_err(no_response)?;
         let status = response.status().as_u16();
         let retry_after = response
             .headers()

@@ -112,9 +112,11 @@ export class AuthGateway {
     this.#calls = new Calls(url, options);
   }
 
-  async logIn(email: string, password: string, otp?: string): Promise<Session> {
+  /** A server passes the user's address, by which the gateway limits logins. */
+  async logIn(email: string, password: string, otp?: string, clientAddress?: string): Promise<Session> {
     const credentials = otp ? { email, password, otp } : { email, password };
-    const content = await this.#calls.call('login', credentials, otp ? OTP_LOGIN_RISK : LOGIN_RISK);
+    const headers: Headers = clientAddress ? { 'X-Forwarded-For': clientAddress } : {};
+    const content = await this.#calls.call('login', credentials, otp ? OTP_LOGIN_RISK : LOGIN_RISK, { headers });
     const [sessionId, sessionToken, expiresAt] = texts(content, 'session_id', 'session_token', 'expires_at');
     return new Session(this.#calls, sessionId!, sessionToken!, expiresAt);
   }
@@ -207,7 +209,7 @@ export class Session {
     const body = { ...this.#pair(), grant_type: 'session', scope };
     let content: Content;
     try {
-      content = await this.#calls.call('token', body, risk, () => this.#requireActive());
+      content = await this.#calls.call('token', body, risk, { beforeRepetition: () => this.#requireActive() });
     } catch (failure) {
       if (failure instanceof SessionOver) {
         this.#end();
@@ -246,6 +248,7 @@ export class Session {
 }
 
 type Content = Record<string, unknown>;
+type Headers = Record<string, string>;
 type Operation = 'login' | 'token' | 'logout';
 
 class Calls {
@@ -262,11 +265,17 @@ class Calls {
   }
 
   /** The response, after repetitions as far as the risk allows them. */
-  async call(operation: Operation, body: object, risk: number, beforeRepetition = () => {}): Promise<Content> {
+  async call(
+    operation: Operation,
+    body: object,
+    risk: number,
+    { headers = {}, beforeRepetition = () => {} }: { headers?: Headers; beforeRepetition?: () => void } = {},
+  ): Promise<Content> {
     const deadline = this.timing.now() + this.#deadlineSeconds;
     for (let attempt = 0; ; attempt += 1) {
       try {
-        return await this.#attempt(operation, body, Math.min(this.#attemptSeconds, deadline - this.timing.now()));
+        const seconds = Math.min(this.#attemptSeconds, deadline - this.timing.now());
+        return await this.#attempt(operation, body, headers, seconds);
       } catch (failure) {
         if (!(failure instanceof Unavailable) || failure.risk > risk) {
           throw failure;
@@ -285,13 +294,13 @@ class Calls {
     }
   }
 
-  async #attempt(operation: Operation, body: object, seconds: number): Promise<Content> {
+  async #attempt(operation: Operation, body: object, headers: Headers, seconds: number): Promise<Content> {
     let response: Response;
     let text: string;
     try {
       response = await fetch(this.#base + operation, {
         method: 'POST',
-        headers: { 'Content-Type': 'application/json', Accept: 'application/json' },
+        headers: { 'Content-Type': 'application/json', Accept: 'application/json', ...headers },
         body: JSON.stringify(body),
         redirect: 'manual', // A redirect would send the password or the session elsewhere.
         signal: AbortSignal.timeout(Math.ceil(seconds * 1000)), // Also for the body of the response.

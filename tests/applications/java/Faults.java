@@ -53,7 +53,9 @@ public final class Faults {
             call.get("url").asText(), call.get("attempt").asDouble(), call.get("deadline").asDouble(), timing);
       }
       case "login" -> {
-        session = gateway.logIn(call.get("email").asText(), call.get("password").asText(), call.path("otp").textValue());
+        session = gateway.logIn(
+            call.get("email").asText(), call.get("password").asText(), call.path("otp").textValue(),
+            call.path("address").textValue());
         return Map.of("session_id", session.id(), "session_token", session.token(), "expires_at", session.expiresAt());
       }
       case "resume" ->

@@ -25,8 +25,8 @@ def new(url, attempt, deadline):
     state["gateway"] = AuthGateway(url, attempt, deadline, TIMING)
 
 
-def login(email, password, otp=None):
-    state["session"] = session = state["gateway"].log_in(email, password, otp)
+def login(email, password, otp=None, address=None):
+    state["session"] = session = state["gateway"].log_in(email, password, otp, address)
     return {"session_id": session.session_id, "session_token": session.session_token, "expires_at": session.expires_at}
 
 

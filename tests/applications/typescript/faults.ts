@@ -23,8 +23,8 @@ const calls: Record<string, (call: any) => unknown> = {
     [advanced, chosen, pauses] = [0, 0.5, []];
     gateway = new AuthGateway(url, { attemptSeconds: attempt, deadlineSeconds: deadline, timing });
   },
-  async login({ email, password, otp }) {
-    session = await gateway.logIn(email, password, otp);
+  async login({ email, password, otp, address }) {
+    session = await gateway.logIn(email, password, otp, address);
     return { session_id: session.sessionId, session_token: session.sessionToken, expires_at: session.expiresAt };
   },
   resume({ session_id, session_token }) {

@@ -23,6 +23,7 @@ type command struct {
 	Email     string  `json:"email"`
 	Password  string  `json:"password"`
 	OTP       string  `json:"otp"`
+	Address   string  `json:"address"`
 	SessionID string  `json:"session_id"`
 	Token     string  `json:"session_token"`
 	Scope     string  `json:"scope"`
@@ -74,7 +75,7 @@ func (s *state) handle(c command) (any, error) {
 		s.advanced, s.random, s.pauses = 0, 0.5, nil
 		s.gateway = authgateway.New(c.URL, authgateway.Options{Attempt: seconds(c.Attempt), Deadline: seconds(c.Deadline), Timing: timing})
 	case "login":
-		session, err := s.gateway.LogIn(ctx, c.Email, c.Password, c.OTP)
+		session, err := s.gateway.LogIn(ctx, authgateway.Credentials{Email: c.Email, Password: c.Password, OTP: c.OTP, ClientAddress: c.Address})
 		if err != nil {
 			return nil, err
 		}

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use auth_gateway_client::{AccessToken, AuthGateway, Error, Options, Session, Timing};
+use auth_gateway_client::{AccessToken, AuthGateway, Credentials, Error, Options, Session, Timing};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -63,10 +63,11 @@ impl Faults {
                 keep(&|objects| objects.gateway = Some(made.clone()));
             }
             "login" => {
-                let otp = call["otp"].as_str().map(Into::into);
-                let made = gateway()
-                    .log_in(&text("email"), &text("password").into(), otp.as_ref())
-                    .await?;
+                let mut credentials = Credentials::new(text("email"), text("password"));
+                credentials.otp = call["otp"].as_str().map(Into::into);
+                let address = call["address"].as_str();
+                credentials.client_address = address.map(|address| address.parse().unwrap());
+                let made = gateway().log_in(&credentials).await?;
                 keep(&|objects| objects.session = Some(made.clone()));
                 let token = made.token().expose_secret();
                 return Ok(
