@@ -53,11 +53,8 @@ pub struct LogoutNotice {
 /// Verifies the logout tokens of one IAM.
 #[derive(derive_more::Debug)]
 pub struct LogoutTokens {
-    iam: Arc<dyn IamAdapter>,
     audience: String,
-    #[debug(skip)]
-    clock: Arc<dyn Clock>,
-    #[debug(skip)]
+    #[debug("{:?}", keys.iam)]
     keys: Arc<KeyCache>,
     #[debug(skip)]
     used: Mutex<UsedTokens>,
@@ -69,10 +66,8 @@ impl LogoutTokens {
     pub fn of(iam: Arc<dyn IamAdapter>, clock: Arc<dyn Clock>) -> Option<Self> {
         let audience = iam.logout_audience()?.to_owned();
         Some(Self {
-            keys: Arc::new(KeyCache::new(Arc::clone(&iam), Arc::clone(&clock))),
-            iam,
+            keys: Arc::new(KeyCache::new(iam, clock)),
             audience,
-            clock,
             used: Mutex::default(),
         })
     }
@@ -88,8 +83,8 @@ impl LogoutTokens {
         let jws = Jws::parse(token)?;
         let keys = self.keys.containing(&jws.key_id).await?;
         let claims = jws.verify(&keys)?;
-        let now = self.clock.now();
-        let notice = claims::check(&claims, self.iam.issuer(), &self.audience, now)?;
+        let (issuer, now) = (self.keys.iam.issuer(), self.keys.clock.now());
+        let notice = claims::check(&claims, issuer, &self.audience, now)?;
         let is_used = self.used().contains(&notice.jti, now);
         if is_used {
             return Err(InvalidLogoutToken::Replayed.into());
@@ -100,7 +95,7 @@ impl LogoutTokens {
     /// Refuses the token of this notice from now on. Called after the sessions were ended, so that the
     /// IAM can send a token again if its processing failed.
     pub fn mark_used(&self, notice: &LogoutNotice) {
-        self.used().insert(&notice.jti, self.clock.now());
+        self.used().insert(&notice.jti, self.keys.clock.now());
     }
 
     fn used(&self) -> MutexGuard<'_, UsedTokens> {

@@ -176,13 +176,10 @@ impl OAuth2 {
                 && url.password().is_none()
         };
         let aliases = by_tls.then_some(&metadata.mtls_endpoint_aliases);
-        let select = |configured: Option<&Url>,
-                      name: &str,
-                      of: fn(&MetadataEndpoints) -> Option<&String>| {
-            let discovered = aliases.and_then(of).or_else(|| of(&metadata.endpoints));
-            let discovered = discovered.and_then(|url| Url::parse(url).ok());
-            let selected = configured.cloned().or_else(|| discovered.filter(usable));
-            selected.ok_or_else(|| {
+        let discovered = |name: &str, of: fn(&MetadataEndpoints) -> Option<&String>| {
+            let url = aliases.and_then(of).or_else(|| of(&metadata.endpoints));
+            let url = url.and_then(|url| Url::parse(url).ok()).filter(usable);
+            url.ok_or_else(|| {
                 IamError::misconfigured(
                     Misconfiguration::Other,
                     format!("the discovery document has no usable {name}: set {name}"),
@@ -190,18 +187,17 @@ impl OAuth2 {
             })
         };
         Ok(Endpoints {
-            token: select(settings.token_endpoint.as_ref(), "token_endpoint", |all| {
-                all.token.as_ref()
-            })?,
-            introspection: select(
-                settings.introspection_endpoint.as_ref(),
-                "introspection_endpoint",
-                |all| all.introspection.as_ref(),
-            )?,
+            token: match &settings.token_endpoint {
+                Some(url) => url.clone(),
+                None => discovered("token_endpoint", |all| all.token.as_ref())?,
+            },
+            introspection: match &settings.introspection_endpoint {
+                Some(url) => url.clone(),
+                None => discovered("introspection_endpoint", |all| all.introspection.as_ref())?,
+            },
             revocation: match &settings.revocation_endpoint {
-                Some(RevocationEndpoint::None) => None,
-                Some(RevocationEndpoint::At(url)) => Some(url.clone()),
-                None => Some(select(None, "revocation_endpoint", |all| {
+                Some(configured) => configured.url().cloned(),
+                None => Some(discovered("revocation_endpoint", |all| {
                     all.revocation.as_ref()
                 })?),
             },

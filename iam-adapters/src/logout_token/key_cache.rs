@@ -28,8 +28,8 @@ const PAUSE: Duration = Duration::from_secs(10);
 const WAITING_MAX: usize = 64;
 
 pub(super) struct KeyCache {
-    iam: Arc<dyn IamAdapter>,
-    clock: Arc<dyn Clock>,
+    pub(super) iam: Arc<dyn IamAdapter>,
+    pub(super) clock: Arc<dyn Clock>,
     /// The keys, and when their fetch started.
     keys: Mutex<Option<(Moment, Arc<VerificationKeys>)>>,
     /// When the last fetch ended, and its result. Locked during a fetch, so that the others wait for it.
