@@ -355,7 +355,8 @@ mod tests {
     use test_support::scripted_upstream::{self, ScriptedUpstream};
 
     use super::*;
-    use crate::clock::{ManualClock, SystemClock};
+    use crate::clock::SystemClock;
+    use crate::clock::tests::ManualClock;
 
     const CONNECT_DEADLINE: Duration = Duration::from_secs(1);
 

@@ -1,7 +1,6 @@
 //! Time as an argument, so that tests control it.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How far the wall clock may fall behind the monotonic clock before cached data counts as stale. Time
@@ -82,88 +81,5 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock for tests, which stands still until it is set.
-#[derive(Debug)]
-pub struct ManualClock(Mutex<Moment>);
-
-impl ManualClock {
-    /// Starts at this time since 1970-01-01T00:00:00Z.
-    #[must_use]
-    pub const fn at(unix: Duration) -> Self {
-        Self(Mutex::new(Moment {
-            unix,
-            monotonic: Duration::ZERO,
-        }))
-    }
-
-    /// Advances both clocks.
-    pub fn advance(&self, by: Duration) {
-        let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        now.unix += by;
-        now.monotonic += by;
-    }
-
-    /// Sets only the wall clock, as an operator does.
-    pub fn set_wall(&self, unix: Duration) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).unix = unix;
-    }
-}
-
-impl Clock for ManualClock {
-    fn now(&self) -> Moment {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const fn moment(unix: u64, monotonic: u64) -> Moment {
-        Moment {
-            unix: Duration::from_secs(unix),
-            monotonic: Duration::from_secs(monotonic),
-        }
-    }
-
-    #[test]
-    fn age_is_the_longer_one_of_both_clocks() {
-        let then = moment(1_000, 10);
-        assert_eq!(moment(1_005, 15).since(then), Duration::from_secs(5));
-        assert_eq!(moment(4_600, 11).since(then), Duration::from_secs(3_600));
-        assert_eq!(moment(990, 40).since(then), Duration::from_secs(30));
-    }
-
-    #[test]
-    fn wall_clock_set_back_by_more_than_a_minute_makes_every_age_infinite() {
-        let then = moment(1_000, 10);
-        assert_eq!(moment(940, 10).since(then), Duration::ZERO);
-        assert_eq!(moment(939, 10).since(then), Duration::MAX);
-        assert_eq!(moment(1_000, 71).since(then), Duration::MAX);
-    }
-
-    #[test]
-    fn offset_is_no_more_than_the_round_trip_and_the_resolution_prove() {
-        for (sent, received, other, resolution, expected) in [
-            (1_000, 1_000, 1_000, 0, 0.0),
-            (1_000, 1_000, 960, 0, -40.0),
-            (1_000, 1_000, 1_040, 0, 40.0),
-            // A second that began before it was read.
-            (1_000, 1_000, 960, 1, -39.0),
-            (1_000, 1_000, 1_040, 1, 40.0),
-            (1_000, 1_000, 999, 1, 0.0),
-            // Somewhere in the round trip.
-            (1_000, 1_010, 1_040, 1, 30.0),
-            (1_000, 1_010, 960, 1, -39.0),
-            (1_000, 1_050, 1_040, 1, 0.0),
-            // The clock was set back by 50 s.
-            (1_050, 1_000, 1_010, 1, 0.0),
-            (1_050, 1_000, 960, 1, -39.0),
-        ] {
-            let resolution = Duration::from_secs(resolution);
-            let other = Duration::from_secs(other);
-            let offset = offset(moment(sent, 10), other, resolution, moment(received, 60));
-            assert!((offset - expected).abs() < 0.001, "{expected}: {offset}");
-        }
-    }
-}
+pub(crate) mod tests;

@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use iam_adapters::clock::ManualClock;
 use iam_adapters::logout_token::{Ended, InvalidLogoutToken};
 use iam_adapters::trace::Context;
 use iam_adapters::{ClientAddress, IamError, Misconfiguration, Refusal, Subject};
@@ -13,6 +12,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value;
 use strum::VariantArray as _;
 use tempfile::TempDir;
+use test_support::ManualClock;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::line::Decision;

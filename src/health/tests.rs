@@ -1,9 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use iam_adapters::clock::ManualClock;
 use iam_adapters::resilient::{Observer, Operation};
 use iam_adapters::{IamAdapter as _, Misconfiguration, Replaceable, ResilientAdapter};
 use strum::VariantArray as _;
+use test_support::ManualClock;
 use test_support::log::{self, Written};
 use test_support::scripted_iam::ScriptedIam;
 

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use iam_adapters::clock::ManualClock;
+use test_support::ManualClock;
 
 use super::dependencies::EARLIEST;
 use super::*;

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use auth_gateway_core::identifiers::IdentifierKey;
 use iam_adapters::ClientAddress;
-use iam_adapters::clock::ManualClock;
 use iam_conformance::Account;
 use jiff::Timestamp;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_support::ManualClock;
 use test_support::client::Session;
 use test_support::endpoints::{BACKCHANNEL_LOGOUT, LOGOUT, RESET, REVOKE};
 use test_support::gateway::{TestGateway, manual_clock, two_scripted_keycloaks_settings};

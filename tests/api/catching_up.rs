@@ -12,10 +12,10 @@ use auth_gateway_core::error::{GatewayError, NotReady};
 use auth_gateway_core::request::RequestContext;
 use auth_gateway_replication::ReplicationStream;
 use futures_util::FutureExt as _;
-use iam_adapters::clock::ManualClock;
 use iam_adapters::name::Name as _;
 use iam_adapters::{Clock, Credentials, Scope};
 use secrecy::ExposeSecret as _;
+use test_support::ManualClock;
 use test_support::gateway::{prepare, settings};
 
 const NOW: Duration = Duration::from_secs(1_800_000_000);

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::clock::ManualClock;
 use secrecy::SecretString;
 use serde_json::json;
+use test_support::ManualClock;
 use test_support::client::Session;
 use test_support::endpoints::{LOGIN, TOKEN};
 use test_support::gateway::{TestGateway, manual_clock, scripted_keycloak_settings};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use auth_gateway::config::Settings;
-use iam_adapters::clock::ManualClock;
 use iam_conformance::{Account, Fixture};
 use jiff::Timestamp;
+use test_support::ManualClock;
 use test_support::gateway::{self, TestGateway, prepare};
 use test_support::suite::IamFixture;
 

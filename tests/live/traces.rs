@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::clock::ManualClock;
 use secrecy::SecretString;
 use serde::Deserialize;
+use test_support::ManualClock;
 use test_support::gateway::{TestGateway, manual_clock, scripted_keycloak_settings};
 use test_support::scripted_upstream::ScriptedUpstream;
 use test_support::scripted_upstream::keycloak::{INTROSPECTION, inactive};

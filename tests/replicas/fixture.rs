@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use auth_gateway_core::keys::{self, KeyPurpose};
-use iam_adapters::clock::ManualClock;
 use iam_adapters::resilient::Operation;
 use iam_adapters::{Clock, Permission};
 use jiff::Timestamp;
 use mock_iam::faults::{Answer as FaultAnswer, Rule};
 use mock_iam::{Directory, Identity, Mock, User, Users};
 use secrecy::SecretString;
+use test_support::ManualClock;
 use test_support::client::Session;
 use test_support::gateway::{TestGateway, manual_clock};
 use test_support::keys::TestKeys;

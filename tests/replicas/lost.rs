@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use iam_adapters::Clock as _;
-use iam_adapters::clock::ManualClock;
+use test_support::ManualClock;
 use test_support::wait::until;
 
 use crate::fixture::{ReplicaFixture, log_in, log_out, refuses, serves};

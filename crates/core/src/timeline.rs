@@ -123,7 +123,7 @@ fn millis(time: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use iam_adapters::clock::ManualClock;
+    use test_support::ManualClock;
 
     use super::*;
 

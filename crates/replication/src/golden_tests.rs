@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use iam_adapters::clock::ManualClock;
 use iam_adapters::resilient::Operation;
 use iam_adapters::trace::Context;
 use iam_adapters::{Clock, Credentials, Moment, Scope, Subject, UpstreamSession};
@@ -22,6 +21,7 @@ use josekit::jwt;
 use secrecy::ExposeSecret as _;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
+use test_support::ManualClock;
 use test_support::scripted_iam::ScriptedIam;
 use zeroize::Zeroizing;
 

@@ -2,12 +2,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use auth_gateway::startup::{self, ServiceDependencies};
-use iam_adapters::clock::ManualClock;
 use josekit::jwk::Jwk;
 use josekit::jws::{ES256, JwsHeader, serialize_compact};
 use mock_iam::LogoutSigner;
 use secrecy::ExposeSecret as _;
 use serde_json::json;
+use test_support::ManualClock;
 
 use super::*;
 use crate::fixed_key::FIXED_SIGNING_KEY;

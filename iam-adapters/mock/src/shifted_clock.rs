@@ -124,7 +124,7 @@ fn shifted(time: Duration, by: i64) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use iam_adapters::clock::ManualClock;
+    use crate::ManualClock;
 
     use super::*;
 

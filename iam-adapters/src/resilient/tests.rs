@@ -3,7 +3,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::clock::ManualClock;
+use crate::clock::tests::ManualClock;
 use crate::scripted_adapter::{CLIENT, ScriptedAdapter};
 use crate::types::Subject;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use iam_adapters::IamError;
 use iam_adapters::client::{BODY_MAX, Response, UpstreamClient};
-use iam_adapters::clock::ManualClock;
+use test_support::ManualClock;
 use test_support::scripted_upstream::{self, ScriptedUpstream};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use iam_adapters::ClientSection as _;
 use iam_adapters::UpstreamSession;
-use iam_adapters::clock::ManualClock;
 use iam_adapters::oauth2::{OAuth2, OAuth2Settings};
 use serde_json::{Value, json};
+use test_support::ManualClock;
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
 use super::calls::{

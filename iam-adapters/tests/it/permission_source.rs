@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use iam_adapters::client::UpstreamClient;
-use iam_adapters::clock::ManualClock;
 use iam_adapters::permission_source::{
     GroupRule, GroupTable, PermissionSource, PolicyServer, WithPermissionSource,
 };
@@ -14,6 +13,7 @@ use iam_adapters::{
     ResilientAdapter, Subject,
 };
 use serde_json::{Value, json};
+use test_support::ManualClock;
 use test_support::scripted_upstream::keycloak::{INTROSPECTION, SUBJECT, active};
 use test_support::scripted_upstream::{Answer, RefusingPort, ScriptedUpstream};
 

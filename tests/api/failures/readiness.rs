@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::clock::ManualClock;
 use serde_json::json;
+use test_support::ManualClock;
 use test_support::gateway::manual_clock;
 use test_support::scripted_upstream::keycloak::{DISCOVERY, INTROSPECTION, KEYCLOAK, inactive};
 use test_support::scripted_upstream::{Answer, PROTOCOLS, ScriptedUpstream};

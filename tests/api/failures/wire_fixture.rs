@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::clock::ManualClock;
+use test_support::ManualClock;
 use test_support::client::{Response, Session};
 use test_support::gateway::{TestGateway, manual_clock};
 use test_support::scripted_upstream::keycloak::PERMISSIONS;

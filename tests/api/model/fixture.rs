@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use auth_gateway_core::revoked_sessions::RevokedSessions;
 use auth_gateway_core::session_id::SessionId;
-use iam_adapters::clock::ManualClock;
 use iam_adapters::{Clock as _, Moment, Subject};
 use mock_iam::{AccountState, Directory, Identity, Mock, User as Account, Users};
+use test_support::ManualClock;
 use test_support::keys::TestKeys;
 
 use super::names::{Names, USERS};

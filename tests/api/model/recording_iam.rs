@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use iam_adapters::clock::ManualClock;
 use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::{
     Authenticated, ClientContext, Clock as _, Credentials, IamAdapter, IamError, Introspection,
@@ -12,6 +11,7 @@ use iam_adapters::{
 };
 use mock_iam::Mock;
 use serde::{Deserialize, Serialize};
+use test_support::ManualClock;
 use test_support::wrapper::Wrapper;
 use tokio::sync::watch;
 

@@ -15,7 +15,7 @@ use auth_gateway_core::revocations::{Revocation, RevocationId, RevocationIndex};
 use auth_gateway_core::shared_cache::{LookUpFuture, SharedCache, Stored};
 
 use iam_adapters::Clock as _;
-use iam_adapters::clock::ManualClock;
+use test_support::ManualClock;
 
 use super::scenario::REPLICAS;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use auth_gateway_fuzz::{NOW, claims};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use iam_adapters::clock::ManualClock;
+use test_support::ManualClock;
 use iam_adapters::logout_token::{
     AGE_MAX, Ended, LogoutNotice, LogoutTokenError, LogoutTokens, SKEW_MAX,
 };

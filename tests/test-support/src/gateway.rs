@@ -11,8 +11,9 @@ use actix_web::rt::System;
 use auth_gateway::config::Settings;
 use auth_gateway::startup::{Addresses, Application, ServiceDependencies};
 use auth_gateway_server::ConnectionTimeouts;
-use iam_adapters::clock::{ManualClock, SystemClock};
+use iam_adapters::clock::SystemClock;
 use iam_adapters::{Clock, IamAdapter, Replaceable};
+use mock_iam::ManualClock;
 use tokio::sync::oneshot;
 
 use crate::client::Client;

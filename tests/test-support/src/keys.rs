@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use auth_gateway_core::keys::{self, Algorithm, KeyPurpose, KeyStore, SealingKey};
 use auth_gateway_core::session;
-use iam_adapters::clock::ManualClock;
 use iam_adapters::{Clock as _, UpstreamSession};
 use jiff::Timestamp;
+use mock_iam::ManualClock;
 use tempfile::TempDir;
 use zeroize::Zeroizing;
 

@@ -1,8 +1,8 @@
 //! Fixtures that several test binaries share: gateways, clients, IAMs, and the suite of the API.
 //!
 //! A unit-test build of a crate is a different crate from its library, so its types differ from those here. Unit tests
-//! of the adapters use only [`canary`], [`scripted_upstream`], [`wycheproof`] and [`LogoutSigner`], which contain no type
-//! of the gateway or the adapters; those of the core also [`misconfigurations`],
+//! of the adapters use only [`canary`], [`scripted_upstream`], [`wycheproof`], [`LogoutSigner`] and the times of
+//! [`ManualClock`], which contain no type of the gateway or the adapters; those of the core also [`misconfigurations`],
 //! [`scripted_iam`], [`slow_iam`], [`resilient`] and [`wrapper`], which implement the trait of the adapters.
 
 #![expect(
@@ -50,4 +50,4 @@ pub mod wire;
 pub mod wrapper;
 pub mod wycheproof;
 
-pub use mock_iam::LogoutSigner;
+pub use mock_iam::{LogoutSigner, ManualClock};

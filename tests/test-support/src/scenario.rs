@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use iam_adapters::clock::ManualClock;
 use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::resilient::Operation;
 use iam_adapters::{
     Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, UpstreamSession,
 };
+use mock_iam::ManualClock;
 use mock_iam::{Mock, MockSettings};
 use secrecy::ExposeSecret as _;
 use serde_json::json;

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::clock::ManualClock;
 use iam_adapters::{Clock, Permission, Permissions};
 use iam_conformance::{Account, Fixture};
+use mock_iam::ManualClock;
 use secrecy::SecretString;
 
 use crate::client::{Client, Session};

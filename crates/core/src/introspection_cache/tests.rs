@@ -1,10 +1,10 @@
 use std::collections::HashSet;
 
 use aws_lc_rs::rand::SystemRandom;
-use iam_adapters::clock::ManualClock;
 use iam_adapters::resilient::Operation;
 use iam_adapters::{Claims, Clock as _, Permission, Subject};
 use proptest::prelude::*;
+use test_support::ManualClock;
 
 use super::*;
 use crate::error::InvalidSession;

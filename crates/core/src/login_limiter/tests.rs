@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 use std::pin::Pin;
 
 use futures_util::FutureExt as _;
-use iam_adapters::clock::ManualClock;
 use iam_adapters::{Credentials, IamError, Refusal};
+use test_support::ManualClock;
 
 use super::*;
 use crate::gateway::tests::recorded::Recorded;

@@ -1,6 +1,6 @@
 use base64::Engine as _;
-use iam_adapters::clock::ManualClock;
 use iam_adapters::{Clock as _, Refusal, Subject};
+use test_support::ManualClock;
 use test_support::misconfigurations::MISCONFIGURATIONS;
 
 use super::*;

@@ -1,6 +1,6 @@
 //! The mock beyond the conformance suite.
 
-use iam_adapters::clock::ManualClock;
+use crate::ManualClock;
 use iam_adapters::error::Refusal;
 use iam_adapters::scope::{Permission, Permissions};
 use secrecy::SecretString;

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use test_support::LogoutSigner;
 
 use super::super::InvalidLogoutToken;
-use crate::clock::{Clock as _, ManualClock};
+use crate::clock::Clock as _;
+use crate::clock::tests::ManualClock;
 use crate::scripted_adapter::{CLIENT, ISSUER, ScriptedAdapter};
 use crate::{LogoutNotice, LogoutTokenError, LogoutTokens};
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::Subject;
-use iam_adapters::clock::ManualClock;
 use iam_adapters::resilient::Operation;
+use test_support::ManualClock;
 
 use super::replicas::{RecordingReplicas, measure, serving};
 use super::test_gateway::{LIVENESS, START, Session, TestGateway, active};

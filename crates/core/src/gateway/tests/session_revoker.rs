@@ -5,8 +5,8 @@ use std::time::Duration;
 use std::sync::Arc;
 
 use iam_adapters::Clock as _;
-use iam_adapters::clock::ManualClock;
 use jiff::Timestamp;
+use test_support::ManualClock;
 
 use super::test_gateway::{START, TestGateway, iam_parts, policy};
 use crate::Keys;

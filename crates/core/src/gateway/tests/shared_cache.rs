@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use iam_adapters::claims::CLAIMS_BYTES_MAX;
-use iam_adapters::clock::ManualClock;
 use iam_adapters::name::Name as _;
 use iam_adapters::resilient::Operation;
 use iam_adapters::{ClaimSources, Claims, Clock as _, IamError, Introspection};
 use jiff::Timestamp;
 use serde_json::json;
+use test_support::ManualClock;
 use tokio::sync::Notify;
 
 use super::recorded::Recorded;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use aws_lc_rs::rand::SystemRandom;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use iam_adapters::clock::ManualClock;
 use iam_adapters::resilient::Operation;
 use iam_adapters::{
     Clock, Credentials, IamAdapter, Introspection, Permission, Permissions, Scope, Subject,
@@ -14,6 +13,7 @@ use iam_adapters::{
 use jiff::Timestamp;
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
+use test_support::ManualClock;
 use tokio::task::JoinHandle;
 
 use super::recorded::Recorded;
