@@ -47,7 +47,7 @@ mod tests;
 
 pub(crate) use audit::{AuditDestination, AuditSettings};
 pub(crate) use errors::ConfigErrors;
-pub use http::HttpSettings;
+pub use http::{AllowedOrigin, HttpSettings};
 pub(crate) use iam::{IamOptions, IamSection};
 pub use iam_adapters::registry::{IamSettings, Registry};
 pub(crate) use keys::KeySettings;

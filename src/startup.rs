@@ -136,7 +136,7 @@ impl Service {
             started: parts.clock.now(),
             lifecycle: parts.lifecycle.clone(),
             trusted_proxies: settings.http.trusted_networks(),
-            allowed_origins: settings.http.cors.header_values(),
+            allowed_origins: settings.http.cors.allowed_origins.clone(),
             traces: parts.traces.as_ref().map(|(traces, _)| Arc::clone(traces)),
             operator_token: parts.operator_token.clone(),
             audit: Arc::clone(&parts.audit),

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
+use serde::Serialize;
 use thiserror::Error;
 
 use crate::error::IamError;
@@ -15,7 +16,7 @@ use crate::types::{Authenticated, ClientContext, Credentials, Introspection, Ups
 pub struct SetupError(pub Vec<String>);
 
 /// What an IAM can do beyond the contract. The conformance suite tests what an adapter declares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each capability is there or not, whatever the others are"
@@ -37,7 +38,8 @@ pub struct Capabilities {
 }
 
 /// Where the sessions of an IAM exist.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SessionLocation {
     /// At the IAM: it can end one, and introspection reports that.
     Iam,
@@ -47,7 +49,8 @@ pub enum SessionLocation {
 }
 
 /// How old the permissions of an introspection are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PermissionAge {
     /// Those at the time of the introspection.
     Current,

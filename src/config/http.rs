@@ -107,22 +107,16 @@ pub struct CorsSettings {
     pub allowed_origins: Vec<AllowedOrigin>,
 }
 
-impl CorsSettings {
-    /// The allowed origins as browsers send them.
-    #[must_use]
-    pub fn header_values(&self) -> Vec<HeaderValue> {
-        let origins = self.allowed_origins.iter();
-        // An origin has no character that a header must not have.
-        let values = origins.map(|origin| HeaderValue::from_str(&origin.0));
-        values.filter_map(Result::ok).collect()
-    }
-}
-
 /// An origin as browsers send it (RFC 6454 section 6.2): lower case, no default port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AllowedOrigin(String);
 
 impl AllowedOrigin {
+    /// Whether it is the value of this `Origin`.
+    pub(crate) fn is(&self, origin: &HeaderValue) -> bool {
+        origin.as_bytes() == self.0.as_bytes()
+    }
+
     pub(super) fn is_https(&self) -> bool {
         self.0.starts_with("https:")
     }

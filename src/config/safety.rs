@@ -3,9 +3,8 @@
 use iam_adapters::files::Exposed;
 
 use super::errors::ConfigErrors;
-use super::http::AllowedOrigin;
 use super::source::SettingsFile;
-use super::{AuditDestination, Environment, Settings};
+use super::{AllowedOrigin, AuditDestination, Environment, Settings};
 
 pub(super) fn check(settings: &Settings, problems: &mut ConfigErrors) {
     let production = settings.environment == Environment::Production;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_web::http::header::HeaderValue;
 use iam_adapters::{Moment, Replaceable};
 use ipnet::IpNet;
 use secrecy::SecretString;
 
 use crate::audit::AuditLog;
+use crate::config::AllowedOrigin;
 use crate::health::{Health, Lifecycle};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::Traces;
@@ -32,17 +32,10 @@ pub struct AppState {
     /// The networks of the proxies whose forwarding headers are used.
     pub(crate) trusted_proxies: Vec<IpNet>,
     /// The origins whose pages may call the three endpoints.
-    pub(crate) allowed_origins: Vec<HeaderValue>,
+    pub(crate) allowed_origins: Vec<AllowedOrigin>,
     /// Decides which requests are traced; `None`: none.
     pub(crate) traces: Option<Arc<Traces>>,
     /// The bearer token of operators; `None`: their calls are refused.
     pub(crate) operator_token: Option<Arc<Replaceable<SecretString>>>,
     pub(crate) audit: Arc<AuditLog>,
-}
-
-impl AppState {
-    /// Whether pages of other origins may call the three endpoints.
-    pub(super) const fn allows_origins(&self) -> bool {
-        !self.allowed_origins.is_empty()
-    }
 }

@@ -26,26 +26,21 @@ pub(super) enum Readers {
 }
 
 impl Readers {
-    pub(super) fn of(app_state: &AppState, route: Route, request: &HeaderMap) -> Self {
-        match route {
+    /// Those of the response to a request with these headers. `None`: the request is unknown, because the connection
+    /// was refused. The response has nothing of it, so all origins may read it.
+    pub(super) fn of(app_state: &AppState, route: Route, request: Option<&HeaderMap>) -> Self {
+        let allowed = &app_state.allowed_origins;
+        match (route, request) {
             // Public documents, which verifiers in a browser need.
-            Route::WellKnown => Self::Any,
-            Route::Login | Route::Token | Route::Logout if app_state.allows_origins() => {
-                let origin = request.get(header::ORIGIN);
-                let allowed = origin.filter(|sent| app_state.allowed_origins.contains(sent));
-                Self::OfRequest(allowed.cloned())
+            (Route::WellKnown, _) => Self::Any,
+            _ if allowed.is_empty() => Self::SameOrigin,
+            (_, None) => Self::Any,
+            (Route::Login | Route::Token | Route::Logout, Some(request)) => {
+                let is_allowed = |sent: &&HeaderValue| allowed.iter().any(|origin| origin.is(sent));
+                let origin = request.get(header::ORIGIN).filter(is_allowed);
+                Self::OfRequest(origin.cloned())
             }
             _ => Self::SameOrigin,
-        }
-    }
-
-    /// The readers of a response of a connection, whose request is unknown. It contains nothing of the request, so
-    /// all origins may read it.
-    pub(super) fn without_request(app_state: &AppState) -> Self {
-        if app_state.allows_origins() {
-            Self::Any
-        } else {
-            Self::SameOrigin
         }
     }
 

@@ -3,8 +3,8 @@
 use actix_web::HttpResponse;
 use actix_web::http::{StatusCode, header};
 use actix_web::web::Data;
+use iam_adapters::Moment;
 use iam_adapters::name::Name as _;
-use iam_adapters::{Moment, PermissionAge, SessionLocation};
 use serde_json::json;
 
 use crate::health::{LastResult, Readiness, Reason, ReasonCode, Report};
@@ -74,25 +74,11 @@ pub(super) fn report(app_state: &AppState, now: Moment) -> Report {
 }
 
 fn iam_state(iam: &Iam, last: &LastResult) -> serde_json::Value {
-    let capabilities = iam.adapter.capabilities();
     let mut state = json!({
         "name": iam.name(),
         "adapter": iam.adapter.name(),
         "login": iam.policy.allows_logins,
-        "capabilities": {
-            "sessions": match capabilities.sessions {
-                SessionLocation::Iam => "iam",
-                SessionLocation::SessionToken => "session_token",
-            },
-            "permissions": match capabilities.permissions {
-                PermissionAge::Current => "current",
-                PermissionAge::Login => "login",
-            },
-            "detects_disabled": capabilities.detects_disabled,
-            "detects_deleted": capabilities.detects_deleted,
-            "back_channel_logout": capabilities.back_channel_logout,
-            "one_time_password": capabilities.one_time_password,
-        },
+        "capabilities": iam.adapter.capabilities(),
         "last_result": last.result,
     });
     if let (Some(age), Some(state)) = (last.age, state.as_object_mut()) {

@@ -86,7 +86,7 @@ pub(super) async fn handle_request(
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let began = Instant::now();
     let route = route(&request);
-    let readers = Readers::of(&app_state, route, request.headers());
+    let readers = Readers::of(&app_state, route, Some(request.headers()));
     let preflight = readers.preflight(&request);
     // A preflight is no operation.
     let route = preflight.as_ref().map_or(route, |_| Route::Other);
@@ -181,7 +181,7 @@ impl ConnectionEvents for AppState {
                 client,
                 Context::new(),
             )),
-            readers: Readers::without_request(self),
+            readers: Readers::of(self, Route::Other, None),
         };
         let api_error = match refusal {
             ConnectionRefusal::MalformedHead => ApiError::InvalidRequest(InvalidRequest::NotHttp),
