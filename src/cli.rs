@@ -127,7 +127,7 @@ First steps:
 Settings:
   Defaults, then the file, then the environment. In the environment `http.listen` is
   AUTH_GATEWAY__HTTP__LISTEN: section and key in capitals, two underscores before each, commas
-  between the items of a list. deploy/auth-gateway.example.toml explains every setting.
+  between the items of a list.
 
 Exit codes:
   0   done
@@ -136,8 +136,13 @@ Exit codes:
       refuses the call, or should get no traffic
   70  the gateway itself failed
 
-More: README.md lists the documentation; openapi.yaml describes the API, and a running gateway
-serves it at /openapi.yaml.";
+Documentation, in /usr/share/doc/auth-gateway of the Debian package and of the image, and in the
+sources:
+  README.md              all pages
+  docs/production.md     from nothing to two replicas
+  docs/commands.md       every command; the package also has manual pages: auth-gateway(1)
+  docs/configuration.md  every setting; deploy/auth-gateway.example.toml has them as a file
+  openapi.yaml           the interface, which a running gateway serves at /openapi.yaml";
 
 #[derive(Debug, Parser)]
 #[command(
@@ -211,8 +216,6 @@ pub enum Command {
         /// The shell
         shell: Shell,
     },
-    /// Write the manual page (roff) to standard output
-    Man,
 }
 
 /// What a command uses: the IAMs of the program, the environment, and where its text goes.
@@ -256,16 +259,15 @@ fn runtime() -> io::Result<Runtime> {
         .build()
 }
 
+/// The definition of the arguments, for the reference of the commands and the manual pages.
+#[must_use]
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
 /// The completions of the production program.
 fn completions(shell: Shell) -> Vec<u8> {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "auth-gateway", &mut text);
+    clap_complete::generate(shell, &mut command(), "auth-gateway", &mut text);
     text
-}
-
-/// The manual page of the production program.
-fn man() -> io::Result<Vec<u8>> {
-    let mut page = Vec::new();
-    clap_mangen::Man::new(Arguments::command()).render(&mut page)?;
-    Ok(page)
 }

@@ -130,10 +130,6 @@ pub fn run(
             out.write_all(&super::completions(*shell))?;
             Ok(Exit::Ok)
         }
-        Command::Man => {
-            out.write_all(&super::man()?)?;
-            Ok(Exit::Ok)
-        }
     };
     report(outcome, err)
 }

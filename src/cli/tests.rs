@@ -270,6 +270,7 @@ fn help_has_the_purpose_first_steps_settings_and_exit_codes() {
             "AUTH_GATEWAY_CONFIG",
             "AUTH_GATEWAY__HTTP__LISTEN",
             "deploy/auth-gateway.example.toml",
+            "/usr/share/doc/auth-gateway",
             "README.md",
             "openapi.yaml",
         ] {

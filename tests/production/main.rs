@@ -9,6 +9,7 @@
 
 mod contents;
 mod keys;
+mod reference;
 mod refusals;
 mod rotate;
 mod secrets;
