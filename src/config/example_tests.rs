@@ -1,5 +1,7 @@
 use std::collections::BTreeSet;
 
+use serde_json::{Map, Value};
+
 use super::known::KnownSettings;
 use super::load_tests::load_text;
 use super::sample::registry;
@@ -122,6 +124,44 @@ fn every_setting_of_the_example_has_a_description() {
         let explained = lines.any(|line| line.starts_with("# ") && line.len() > 10);
         assert!(explained || section.is_empty(), "{section}");
     }
+}
+
+/// The names of the chart's values, each with those in it.
+fn names_in_schema(schema: &Value) -> Map<String, Value> {
+    let properties = schema["properties"].as_object();
+    let properties = properties.into_iter().flatten();
+    properties
+        .map(|(name, value)| (name.clone(), names_in_schema(value).into()))
+        .collect()
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it chooses whether the file is written"
+)]
+fn names_in_the_chart_are_current() {
+    let schema = include_str!("../../deploy/chart/values.schema.json");
+    let mut names = names_in_schema(&serde_json::from_str(schema).expect("JSON"));
+    let mut settings = Value::Object(Map::new());
+    for key in KnownSettings::new(&Registry::default(), &BTreeMap::new()).keys {
+        key.split('.').fold(&mut settings, |section, name| {
+            let section = section.as_object_mut().expect("a section");
+            section.entry(name).or_insert_with(|| Map::new().into())
+        });
+    }
+    names.insert("settings".to_owned(), settings);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/chart/names.yaml");
+    let header = "# Written by `WRITE_REFERENCE=1 cargo test --locked -p auth-gateway are_current` from values.schema.json and the settings.\n";
+    if std::env::var_os("WRITE_REFERENCE").is_some() {
+        let names = serde_json::to_string_pretty(&names).expect("JSON");
+        std::fs::write(&file, format!("{header}{names}\n")).expect("written");
+    }
+    let written = std::fs::read_to_string(&file).expect("text");
+    let written = written.strip_prefix(header).expect("the header");
+    let written: Map<String, Value> = serde_json::from_str(written).expect("JSON");
+    // The order depends on a feature of serde_json.
+    assert_eq!(written, names, "deploy/chart/names.yaml is not current");
 }
 
 /// The documents of the Kubernetes example.

@@ -10,7 +10,7 @@ use clap::Command;
 const HEADER: &str = "\
 # Commands
 
-<!-- Written by `WRITE_REFERENCE=1 cargo test --locked --test production reference::`. -->
+<!-- Written by `WRITE_REFERENCE=1 cargo test --locked -p auth-gateway are_current`. -->
 
 For operators. The options of each command, as `--help` prints them. `auth-gateway` without a command is `auth-gateway serve`.
 ";
