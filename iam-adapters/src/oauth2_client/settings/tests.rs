@@ -197,6 +197,36 @@ fn files_must_have_what_the_method_needs_and_not_be_readable_by_others() {
 }
 
 #[test]
+fn claim_of_the_gateway_is_a_problem() {
+    let changes = json!({
+        "client_secret": "0123456789abcdef",
+        "claims": {"sub": {"member": "id"}, "dept": {"member": "department"}},
+    });
+    let problem = ".claims: `sub` is a claim of the gateway";
+    assert_eq!(problems(&changes, false), [problem]);
+}
+
+#[test]
+fn file_of_authorities_with_an_invalid_certificate_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rcgen::CertifiedKey { cert, .. } =
+        rcgen::generate_simple_self_signed(["iam".to_owned()]).expect("a certificate");
+    let invalid = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    for (content, is_usable) in [
+        (cert.pem(), true),
+        (cert.pem() + invalid, false),
+        (invalid.to_owned(), false),
+        (String::new(), false),
+    ] {
+        let file = written(folder.path(), "authorities", &content, 0o644);
+        let changes = json!({"client_secret": "0123456789abcdef", "ca_file": file});
+        let refused = format!(".ca_file: {file}: not a file of PEM certificates");
+        let expected = if is_usable { Vec::new() } else { vec![refused] };
+        assert_eq!(problems(&changes, false), expected, "{content}");
+    }
+}
+
+#[test]
 fn authentication_by_tls_needs_https() {
     let folder = tempfile::tempdir().expect("a folder");
     let rcgen::CertifiedKey { cert, signing_key } =
