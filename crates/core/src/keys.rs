@@ -529,8 +529,8 @@ pub enum KeyError {
     Exposed(PathBuf, Exposed),
     /// A file of another user, who may change it.
     #[error(
-        "{path}: it belongs to user {owner}, and not to root or to user {user}, as whom this program runs; if the key is \
-         yours, run: chown {user} {path}"
+        "{path}: it belongs to user {owner}, and not to root or to user {user}, as whom this program runs; run it as user \
+         {owner} or, if the key is yours, run: chown {user} {path}"
     )]
     ForeignFile {
         /// Its path.
