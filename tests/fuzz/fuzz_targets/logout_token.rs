@@ -8,13 +8,13 @@ use std::sync::Arc;
 use auth_gateway_fuzz::{NOW, claims};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use test_support::ManualClock;
 use iam_adapters::logout_token::{
     AGE_MAX, Ended, LogoutNotice, LogoutTokenError, LogoutTokens, SKEW_MAX,
 };
 use libfuzzer_sys::fuzz_target;
 use mock_iam::LogoutSigner;
 use serde_json::{Value, json};
+use test_support::ManualClock;
 use test_support::scripted_iam::{CLIENT, ScriptedIam};
 use tokio::runtime::{Builder, Runtime};
 
