@@ -19,7 +19,6 @@ use crate::telemetry::metrics::{Outcome, Route};
 use auth_gateway_core::error::GatewayError;
 use auth_gateway_core::request::RequestId;
 
-use super::body;
 use super::caching::no_store;
 
 /// What an error code means (RFC 6749 section 5.2; `temporarily_unavailable` and `server_error` are those of
@@ -176,6 +175,11 @@ enum ErrorHeader {
     /// `Retry-After` of a number of seconds.
     RetryAfter(u64),
 }
+
+/// RFC 8259 section 11.
+pub(super) const JSON: &str = "application/json";
+
+pub(super) const FORM: &str = "application/x-www-form-urlencoded";
 
 const LOGIN_CHALLENGE: &str = r#"Bearer realm="auth""#;
 const TOKEN_CHALLENGE: &str = r#"Bearer realm="auth", error="invalid_token""#;
@@ -398,7 +402,7 @@ impl fmt::Display for ApiError {
                 "The request line and the headers have more than 8 KiB, or there are more than 96 headers."
             }
             Self::UnsupportedMediaType(media_type) => {
-                let form = if *media_type == body::FORM { "a form" } else { "JSON" };
+                let form = if *media_type == FORM { "a form" } else { "JSON" };
                 return write!(
                     f,
                     "The body must be {form}, with the header `Content-Type: {media_type}`, and not compressed."

@@ -16,7 +16,7 @@ use crate::telemetry::metrics::Route;
 use auth_gateway_core::error::GatewayError;
 use auth_gateway_core::session::TOKEN_BYTES_MAX;
 
-use super::api_error::{ApiError, InvalidRequest};
+use super::api_error::{ApiError, InvalidRequest, JSON};
 use super::app_state::AppState;
 use super::body::{self, Presence, RequestBody, present};
 use super::caching::no_store;
@@ -129,7 +129,7 @@ pub(super) async fn log_in(
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let body = body::read(body::JSON, &request, payload, &app_state).await?;
+    let body = body::read(JSON, &request, payload, &app_state).await?;
     let context = &request_context(&request);
     let gateway = &app_state.gateway;
     let failed = |error| app_state.failed(Route::Login, error);
@@ -168,7 +168,7 @@ pub(super) async fn exchange(
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let body = body::read(body::JSON, &request, payload, &app_state).await?;
+    let body = body::read(JSON, &request, payload, &app_state).await?;
     let exchange: TokenRequest<'_> = body::parse(&body)?;
     check_lengths(&exchange.session_id, &exchange.session_token)?;
     if exchange.grant_type != "session" {
@@ -198,7 +198,7 @@ pub(super) async fn log_out(
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let body = body::read(body::JSON, &request, payload, &app_state).await?;
+    let body = body::read(JSON, &request, payload, &app_state).await?;
     let logout: LogoutRequest<'_> = body::parse(&body)?;
     check_lengths(&logout.session_id, &logout.session_token)?;
     (app_state.gateway)

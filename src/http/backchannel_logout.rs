@@ -9,7 +9,7 @@ use url::form_urlencoded;
 
 use crate::telemetry::metrics::Route;
 
-use super::api_error::{ApiError, InvalidRequest};
+use super::api_error::{ApiError, FORM, InvalidRequest};
 use super::app_state::AppState;
 use super::body;
 use super::caching::no_store;
@@ -26,7 +26,7 @@ pub(super) async fn receive(
     let (gateway, context) = (&app_state.gateway, &request_context(&request));
     let failed = |error| app_state.failed(Route::BackchannelLogout, error);
     gateway.admit_logout_token(context).map_err(failed)?;
-    let body = body::read(body::FORM, &request, payload, &app_state).await?;
+    let body = body::read(FORM, &request, payload, &app_state).await?;
     let token = logout_token(&body).map_err(ApiError::InvalidRequest)?;
     (gateway.receive_logout_token(context, &token).await).map_err(failed)?;
     let mut response = HttpResponse::Ok();

@@ -37,11 +37,6 @@ pub(super) trait RequestBody<'a>: Deserialize<'a> {
     const REFUSES_OTHERS: bool = false;
 }
 
-/// RFC 8259 section 11.
-pub(super) const JSON: &str = "application/json";
-
-pub(super) const FORM: &str = "application/x-www-form-urlencoded";
-
 /// Reads a body of this media type, after checking everything that can be checked without it.
 pub(super) async fn read(
     media_type: &'static str,

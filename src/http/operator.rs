@@ -16,7 +16,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use subtle::ConstantTimeEq as _;
 
-use super::api_error::{ApiError, InvalidRequest};
+use super::api_error::{ApiError, InvalidRequest, JSON};
 use super::app_state::AppState;
 use super::auth::{invalid_credentials, json, timestamp};
 use super::body::{self, Presence, RequestBody, present};
@@ -101,7 +101,7 @@ pub(super) async fn reset_login_limits(
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let body = body::read(body::JSON, &request, payload, &app_state).await?;
+    let body = body::read(JSON, &request, payload, &app_state).await?;
     let LoginLimitsResetRequest {
         email,
         client_address: network,
@@ -231,7 +231,7 @@ pub(super) async fn revoke_sessions(
     request: HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
-    let body = body::read(body::JSON, &request, payload, &app_state).await?;
+    let body = body::read(JSON, &request, payload, &app_state).await?;
     let body: RevocationRequest = body::parse(&body)?;
     // Not the clock of this replica, which can be behind that of the operator.
     let gateway = &app_state.gateway;
