@@ -438,27 +438,27 @@ def after_a_logout_no_token_is_returned_even_if_the_logout_failed(client, server
 # ---- Concurrent calls
 
 
-@scripted
-def concurrent_calls_share_one_exchange(client, server):
+def concurrent_calls(client, server, answer):
+    """Twenty calls for one token, during whose exchange the server waits with its answer."""
     released = threading.Event()
-    server.prescribe("token", held(released, issued()))
+    server.prescribe("token", held(released, answer))
     resumed(client, server)
     calls = [client.start("token", scope=READ) for _ in range(20)]
     server.wait_for("token", 1)
     time.sleep(OVERLAP_SECONDS)
     released.set()
+    return calls
+
+
+@scripted
+def concurrent_calls_share_one_exchange(client, server):
+    calls = concurrent_calls(client, server, issued())
     equal({call.result()["value"] for call in calls}, {"secret-token-1"})
 
 
 @scripted
 def concurrent_calls_share_the_failure_of_an_exchange(client, server):
-    released = threading.Event()
-    server.prescribe("token", held(released, refused(401, "invalid_grant")))
-    resumed(client, server)
-    calls = [client.start("token", scope=READ) for _ in range(20)]
-    server.wait_for("token", 1)
-    time.sleep(OVERLAP_SECONDS)
-    released.set()
+    calls = concurrent_calls(client, server, refused(401, "invalid_grant"))
     equal({call.failure()["error"] for call in calls}, {"SessionOver"})
 
 
