@@ -44,7 +44,7 @@ pub use server::{MockIam, MockIamSettings};
 #[must_use]
 pub fn registry() -> Registry {
     let mut registry = Registry::default();
-    let mock = AdapterKind::of::<MockSettings>(mock_iam::NAME);
+    let mock = AdapterKind::of::<MockSettings>(mock_iam::NAME, None);
     registry.kinds.push(mock);
     registry.default = IamSettings::new(MockSettings::default());
     registry

@@ -26,6 +26,8 @@ use crate::error::{IamError, Misconfiguration};
 use crate::files;
 use crate::trace::{self, ChildSpan};
 
+pub(crate) use fault::tls_reason;
+
 use recycled::RecycledClient;
 
 mod fault;
@@ -321,7 +323,7 @@ fn client_builder(tls: &ClientConfig, connect_deadline: Duration) -> ClientBuild
 
 /// TLS 1.2 or later, with verified certificates, and with a certificate of the client if it has one. Trusts the
 /// certificate authorities of the machine, and `trusted`.
-fn tls_config(
+pub(crate) fn tls_config(
     trusted: Vec<CertificateDer<'static>>,
     identity: Option<Arc<CertifiedKey>>,
 ) -> Result<ClientConfig, rustls::Error> {

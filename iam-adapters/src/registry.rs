@@ -15,6 +15,7 @@ use serde_aux::serde_introspection::serde_introspect;
 use crate::adapter::{IamAdapter, SetupError};
 use crate::clock::Clock;
 use crate::keycloak::{self, KeycloakSettings};
+use crate::ldap::{self, LdapSettings};
 use crate::oauth2::{self, OAuth2Settings};
 use crate::oauth2_client::ClientSection;
 use crate::settings::AdapterSettings;
@@ -89,10 +90,13 @@ pub struct AdapterKind {
 impl AdapterKind {
     /// The kind whose section `[iam.<name>]` is deserialized into `S`.
     #[must_use]
-    pub const fn of<S: AdapterSettings + DeserializeOwned + Serialize>(name: &'static str) -> Self {
+    pub const fn of<S: AdapterSettings + DeserializeOwned + Serialize>(
+        name: &'static str,
+        example: Option<&'static str>,
+    ) -> Self {
         Self {
             name,
-            example: None,
+            example,
             fields: || serde_introspect::<S>().to_vec(),
             read: |section| S::deserialize(section).map(IamSettings::new),
         }
@@ -144,6 +148,7 @@ impl Default for Registry {
         let kinds = vec![
             AdapterKind::of_client::<KeycloakSettings>("keycloak", keycloak::EXAMPLE),
             AdapterKind::of_client::<OAuth2Settings>("oauth2", oauth2::EXAMPLE),
+            AdapterKind::of::<LdapSettings>("ldap", Some(ldap::EXAMPLE)),
         ];
         let sections = kinds.iter().map(|kind| format!("iam.{}", kind.name));
         let sections: Vec<_> = sections.collect();

@@ -48,6 +48,17 @@ pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
         None
     }
 
+    /// Whether the IAM states permissions. Otherwise they need a source of their own.
+    fn has_permissions(&self) -> bool {
+        true
+    }
+
+    /// Whether production needs Redis: the IAM has no sessions, so that a logout has an effect at one replica only
+    /// without it, and the settings do not accept that.
+    fn needs_redis(&self) -> bool {
+        false
+    }
+
     /// The claims of access tokens that the IAM states.
     fn claims(&self) -> &ClaimSources {
         const { &ClaimSources::NONE }

@@ -138,6 +138,15 @@ impl IamSection {
             let problem = "is missing: permissions.source = \"groups\" needs it";
             problems.add(&key(missing), problem);
         }
+        if settings.permissions.source == PermissionSourceKind::Iam
+            && !self.adapter.has_permissions()
+        {
+            let problem = format!(
+                "must be groups or http: [{}] has no permissions",
+                self.key()
+            );
+            problems.add("permissions.source", problem);
+        }
         let is_visible = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
         let prefix = &own.subject_prefix;
         if prefix.len() > SUBJECT_PREFIX_MAX || !is_visible(prefix) {

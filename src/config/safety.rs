@@ -60,6 +60,15 @@ fn check_production(settings: &Settings, problems: &mut ConfigErrors) {
              share (`auth-gateway init --output FILE` makes it)",
         );
     }
+    for iam in &settings.iams {
+        if settings.redis.is_none() && iam.adapter.needs_redis() {
+            problems.add(
+                &iam.own_key(&format!("iam.{}", iam.adapter.name())),
+                "needs [redis] in production: the IAM has no sessions, so a logout has an effect at one replica only; \
+                 accept_local_logout = true accepts that",
+            );
+        }
+    }
     if !settings.http.public_url.is_https() {
         problems.add("http.public_url", "must begin with https:// in production");
     }

@@ -22,6 +22,7 @@ mod differential;
 mod fixture;
 mod keycloak;
 mod launched;
+mod ldap;
 mod metrics;
 mod misconfigured;
 mod oauth2;

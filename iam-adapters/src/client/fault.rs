@@ -88,7 +88,7 @@ fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn StdError + 'stat
     })
 }
 
-const fn tls_reason(error: &TlsError) -> &'static str {
+pub(crate) const fn tls_reason(error: &TlsError) -> &'static str {
     match error {
         TlsError::InvalidCertificate(certificate) => match certificate {
             CertificateError::UnknownIssuer => {

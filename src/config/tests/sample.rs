@@ -19,7 +19,9 @@ const NAME: &str = "sample";
 /// The registry of unit tests. Where a test names no IAM, it gets the sample.
 pub(crate) fn registry() -> Registry {
     let mut registry = Registry::default();
-    registry.kinds.push(AdapterKind::of::<SampleSettings>(NAME));
+    registry
+        .kinds
+        .push(AdapterKind::of::<SampleSettings>(NAME, None));
     registry.default = IamSettings::new(SampleSettings::default());
     registry
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use iam_adapters::resilient::{CallLimit, CallLimits, Circuit, Observer, Operation};
 use iam_adapters::{Clock, IamAdapter, IamError, Replaceable, ResilientAdapter};
 
+/// Ignores every event.
 #[derive(Debug)]
-struct NoObserver;
+pub struct NoObserver;
 
 impl Observer for NoObserver {
     fn called(&self, _: Operation, _: Result<(), &IamError>, _: Duration) {}

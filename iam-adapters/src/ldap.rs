@@ -1,0 +1,373 @@
+//! Directories by LDAP: OpenLDAP, 389 Directory Server and Active Directory.
+//!
+//! A login searches the entry with the e-mail address and binds as it on a connection of its own. A directory has no
+//! sessions, so one exists only in the gateway's session token. It has the user's id and the time of the last change
+//! of the password, and an introspection reads the entry again.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ldap3::{Scope, ldap_escape};
+use secrecy::ExposeSecret as _;
+
+use crate::adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation, SetupError};
+use crate::claims::Claims;
+use crate::client::{ClientError, certificates, tls_config};
+use crate::clock::Clock;
+use crate::error::{IamError, Misconfiguration, Refusal};
+use crate::jwk::VerificationKeys;
+use crate::scope::Permissions;
+use crate::settings::AdapterSettings as _;
+use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
+
+mod bind_result;
+mod connections;
+mod entry;
+mod settings;
+
+pub use settings::{Flavour, LdapSettings};
+
+use connections::{Connection, Connections};
+use entry::{AccountState, Entry, Generation};
+use settings::SECTION;
+
+const NAME: &str = "ldap";
+
+/// A section of the settings to start from.
+pub(crate) const EXAMPLE: &str = include_str!("ldap/example.toml");
+
+/// The most groups of a user, also those that contain other groups of the user.
+const GROUPS_MAX: usize = 1000;
+
+/// How deep groups can be within groups.
+const NESTED_MAX: usize = 10;
+
+/// How many groups one search asks about: a filter with all of them could be longer than servers accept.
+const GROUPS_AT_ONCE: usize = 50;
+
+/// Matches the members of all groups within a group (`LDAP_MATCHING_RULE_IN_CHAIN`).
+const IN_CHAIN: &str = "1.2.840.113556.1.4.1941";
+
+/// The only values of these attributes.
+const MEMBER_OF: &str = "memberOf";
+
+/// Asks for no attributes (RFC 4511 section 4.5.1.8).
+const NO_ATTRIBUTES: &[&str] = &["1.1"];
+
+/// Stands for the time of the last change if the password was never changed.
+const NEVER_CHANGED: &str = "never";
+
+/// A directory, with all servers that have its entries.
+#[derive(Debug)]
+pub struct Ldap {
+    connections: Connections,
+    settings: LdapSettings,
+    clock: Arc<dyn Clock>,
+}
+
+/// What an entry says about a session.
+enum Statement {
+    Is(Introspection),
+    /// The server may lag behind: it does not have the entry, or an older password than that of the login.
+    Uncertain(IamError),
+    NoEntry,
+}
+
+impl Ldap {
+    /// Creates the adapter; reads the files that the settings name, and does not connect.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError`] if the settings cannot be used.
+    pub fn new(
+        settings: &LdapSettings,
+        connect_deadline: Duration,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, SetupError> {
+        let problems = settings.problems(false);
+        if !problems.is_empty() {
+            return Err(SetupError(problems));
+        }
+        let unusable = |error: &dyn Display| SetupError(vec![format!("{SECTION}: {error}")]);
+        let trusted = certificates(settings.ca_file.as_deref()).map_err(|error| unusable(&error))?;
+        let mut tls = tls_config(trusted, None).map_err(|_| unusable(&ClientError::Tls))?;
+        // Not HTTP.
+        tls.alpn_protocols.clear();
+        Ok(Self {
+            connections: Connections::new(settings, tls, connect_deadline),
+            settings: settings.clone(),
+            clock,
+        })
+    }
+
+    /// The attributes that are read of a user.
+    fn attributes(&self) -> Vec<&str> {
+        let settings = &self.settings;
+        let mut attributes = vec![
+            settings.subject_attribute(),
+            settings.password_changed_attribute(),
+        ];
+        attributes.extend(settings.flavour.state_attributes());
+        if settings.groups_base.is_none() {
+            attributes.push(MEMBER_OF);
+        }
+        attributes.extend(
+            settings
+                .claims
+                .iter()
+                .map(|(_, source)| source.member.as_str()),
+        );
+        attributes
+    }
+
+    /// The one user with this value of an attribute, which is escaped already.
+    async fn user(
+        &self,
+        connection: &mut Connection,
+        attribute: &str,
+        value: &str,
+    ) -> Result<Option<Entry>, IamError> {
+        let filter = format!("(&{}({attribute}={value}))", self.settings.users_filter());
+        let base = &self.settings.users_base;
+        let attributes = self.attributes();
+        let found = connection.search(base, Scope::Subtree, &filter, &attributes, 1);
+        Ok(found.await?.into_iter().next())
+    }
+
+    /// The groups of a user, by their names in the directory.
+    async fn groups(
+        &self,
+        connection: &mut Connection,
+        user: &Entry,
+    ) -> Result<Vec<String>, IamError> {
+        let Some(base) = &self.settings.groups_base else {
+            return Ok(user.texts(MEMBER_OF).map(str::to_owned).collect());
+        };
+        let (rule, depth) = match self.settings.flavour {
+            Flavour::ActiveDirectory => (format!(":{IN_CHAIN}:"), 1),
+            Flavour::OpenLdap | Flavour::DirectoryServer389 => (String::new(), NESTED_MAX),
+        };
+        let mut groups: Vec<String> = Vec::new();
+        let mut members = vec![user.dn.clone()];
+        for _ in 0..depth {
+            let mut containing = Vec::new();
+            for some in members.chunks(GROUPS_AT_ONCE) {
+                let some = some
+                    .iter()
+                    .map(|dn| format!("(member{rule}={})", ldap_escape(dn.as_str())));
+                let filter = format!(
+                    "(&{}(|{}))",
+                    self.settings.groups_filter(),
+                    some.collect::<String>()
+                );
+                let found = connection
+                    .search(base, Scope::Subtree, &filter, NO_ATTRIBUTES, GROUPS_MAX)
+                    .await?;
+                containing.extend(found.into_iter().map(|group| group.dn));
+            }
+            containing.retain(|dn| !groups.contains(dn));
+            containing.sort_unstable();
+            containing.dedup();
+            if groups.len() + containing.len() > GROUPS_MAX {
+                let problem = format!("the user is in more than {GROUPS_MAX} groups");
+                return Err(IamError::UnreadableSession(problem.into()));
+            }
+            groups.extend_from_slice(&containing);
+            members = containing;
+            if members.is_empty() {
+                return Ok(groups);
+            }
+        }
+        if depth == NESTED_MAX {
+            let problem = format!("groups within groups are deeper than {NESTED_MAX}");
+            return Err(IamError::UnreadableSession(problem.into()));
+        }
+        Ok(groups)
+    }
+
+    fn claims(&self, user: &Entry) -> Result<Claims, IamError> {
+        let claims = &self.settings.claims;
+        claims.read(&user.members(claims))
+    }
+
+    async fn log_in(&self, credentials: &Credentials) -> Result<Authenticated, IamError> {
+        let mut connection = self.connections.shared().await?;
+        let (attribute, email) = (
+            self.settings.email_attribute(),
+            ldap_escape(credentials.email()),
+        );
+        let user = self.user(&mut connection, attribute, &email).await?;
+        let user = user.ok_or(IamError::Refused(Refusal::InvalidCredentials))?;
+        let flavour = self.settings.flavour;
+        let state = user.state(flavour, self.clock.now().unix);
+        // The server of the entry: another one may not have a new password yet.
+        let bound = self
+            .connections
+            .bind(connection.server, &user.dn, credentials.password());
+        bind_result::check(&bound.await?, flavour, state == AccountState::Disabled)?;
+        match state {
+            AccountState::Active => {}
+            AccountState::Disabled => return Err(IamError::Refused(Refusal::Disabled)),
+            AccountState::Incomplete => return Err(IamError::Refused(Refusal::Incomplete)),
+        }
+        let changed = user.generation(self.settings.password_changed_attribute());
+        Ok(Authenticated {
+            session: UpstreamSession {
+                subject: user.subject(self.settings.subject_attribute(), flavour)?,
+                // There are no sessions, and so no ids of them.
+                id: String::new(),
+                secret: changed.unwrap_or(NEVER_CHANGED).into(),
+            },
+            expires_in: None,
+            permissions: Some(Permissions::default()),
+            groups: Some(self.groups(&mut connection, &user).await?),
+            claims: self.claims(&user)?,
+        })
+    }
+
+    /// What this server states about a session.
+    async fn statement(
+        &self,
+        connection: &mut Connection,
+        session: &UpstreamSession,
+    ) -> Result<Statement, IamError> {
+        let (attribute, subject) = (self.settings.subject_attribute(), session.subject.as_str());
+        let value = if self.settings.flavour.has_binary_subject(attribute) {
+            let foreign = || IamError::UnreadableSession("the subject is no objectGUID".into());
+            entry::guid_filter(subject).ok_or_else(foreign)?
+        } else {
+            ldap_escape(subject).into_owned()
+        };
+        let Some(user) = self.user(connection, attribute, &value).await? else {
+            return Ok(Statement::NoEntry);
+        };
+        if user.state(self.settings.flavour, self.clock.now().unix) != AccountState::Active {
+            return Ok(Statement::Is(Introspection::Inactive));
+        }
+        let changed = user.generation(self.settings.password_changed_attribute());
+        let at_login = Some(session.secret.expose_secret()).filter(|at| *at != NEVER_CHANGED);
+        Ok(match entry::compare(changed, at_login) {
+            Generation::Newer => Statement::Is(Introspection::Inactive),
+            Generation::Older => Statement::Uncertain(IamError::UnreadableSession(
+                "the password of the entry is older than the session: does the server lag behind?"
+                    .into(),
+            )),
+            Generation::Same => Statement::Is(Introspection::Active {
+                subject: user.subject(attribute, self.settings.flavour)?,
+                permissions: Permissions::default(),
+                groups: Some(self.groups(connection, &user).await?),
+                claims: self.claims(&user)?,
+            }),
+        })
+    }
+
+    /// Fails unless the service account sees this entry. Servers without the right respond with an error, or with
+    /// nothing.
+    async fn sees(
+        &self,
+        connection: &mut Connection,
+        key: &str,
+        base: &str,
+    ) -> Result<(), IamError> {
+        let seen = connection
+            .search(base, Scope::Base, "(objectClass=*)", NO_ATTRIBUTES, 1)
+            .await;
+        match seen {
+            Ok(entries) if !entries.is_empty() => Ok(()),
+            Ok(_)
+            | Err(IamError::Misconfigured {
+                what: Misconfiguration::Other,
+                ..
+            }) => Err(IamError::misconfigured(
+                Misconfiguration::Other,
+                format!(
+                    "the service account does not see the entry: check {key} and the rights of bind_dn"
+                ),
+            )),
+            Err(fault) => Err(fault),
+        }
+    }
+}
+
+#[async_trait]
+impl IamAdapter for Ldap {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn issuer(&self) -> &str {
+        &self.settings.issuer
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            sessions: SessionLocation::SessionToken,
+            detects_disabled: true,
+            detects_deleted: true,
+            permissions: PermissionAge::Current,
+            back_channel_logout: false,
+            one_time_password: false,
+        }
+    }
+
+    async fn authenticate(
+        &self,
+        credentials: &Credentials,
+        _: &ClientContext,
+    ) -> Result<Authenticated, IamError> {
+        // With an empty password a bind is anonymous and succeeds (RFC 4513 section 5.1.2).
+        if credentials.has_empty_password() {
+            return Err(IamError::Refused(Refusal::InvalidCredentials));
+        }
+        self.log_in(credentials).await
+    }
+
+    /// One server that lags behind ends no session: another one is asked too.
+    async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
+        let mut connection = self.connections.shared().await?;
+        let first = match self.statement(&mut connection, session).await? {
+            Statement::Is(introspection) => return Ok(introspection),
+            uncertain => uncertain,
+        };
+        let second = match self.connections.another(connection.server).await {
+            Some(other) => self.statement(&mut other?, session).await?,
+            None => Statement::NoEntry,
+        };
+        match (first, second) {
+            (_, Statement::Is(introspection)) => Ok(introspection),
+            (Statement::Uncertain(fault), _) | (_, Statement::Uncertain(fault)) => Err(fault),
+            (_, Statement::NoEntry) => Ok(Introspection::Inactive),
+        }
+    }
+
+    /// There is nothing to end at the directory.
+    async fn end_session(&self, _: &UpstreamSession) -> Result<(), IamError> {
+        Ok(())
+    }
+
+    fn logout_audience(&self) -> Option<&str> {
+        None
+    }
+
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        Err(IamError::Unreadable(
+            "directories send no logout tokens".into(),
+        ))
+    }
+
+    async fn probe(&self) -> Result<(), IamError> {
+        let mut connection = self.connections.shared().await?;
+        self.sees(&mut connection, "users_base", &self.settings.users_base)
+            .await?;
+        match &self.settings.groups_base {
+            Some(base) => self.sees(&mut connection, "groups_base", base).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn probe_logout(&self) -> Result<(), IamError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,353 @@
+//! Connections to the servers of a directory: one that all searches share, with the service account, and one for
+//! each login. A connection that a user was bound with is never used again.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use std::{error::Error as StdError, io};
+
+use futures_util::FutureExt as _;
+use ldap3::adapters::{Adapter, EntriesOnly, PagedResults};
+use ldap3::{
+    Ldap, LdapConnAsync, LdapConnSettings, LdapError, LdapResult, Scope, SearchEntry, SearchOptions,
+};
+use opentelemetry::KeyValue;
+use opentelemetry::trace::{SpanBuilder, SpanKind};
+use rustls::ClientConfig;
+use scopeguard::ScopeGuard;
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::sync::Mutex;
+use url::Url;
+
+use super::bind_result::{PASSWORD_POLICY, password_policy_control};
+use super::entry::Entry;
+use super::settings::LdapSettings;
+use crate::client::tls_reason;
+use crate::error::{Detail, IamError, Misconfiguration};
+use crate::trace::{self, ChildSpan};
+
+/// How many entries one page of a long answer has. Active Directory sends 1,000 at most.
+const PAGE: i32 = 500;
+
+/// The servers, the account for searches, and the connection that the searches share.
+pub(super) struct Connections {
+    servers: Vec<Url>,
+    settings: LdapConnSettings,
+    bind_dn: String,
+    bind_password: SecretString,
+    /// Whether servers must support the password policy control.
+    needs_password_policy: bool,
+    shared: Mutex<Option<Connection>>,
+}
+
+/// A connection to one of the servers. Clones send their operations over the same one.
+#[derive(Debug, Clone)]
+pub(super) struct Connection {
+    ldap: Ldap,
+    /// The number of the server.
+    pub(super) server: usize,
+    host: Arc<str>,
+    /// An operation had no response in time, so further ones get another connection.
+    is_stuck: Arc<AtomicBool>,
+}
+
+impl Connections {
+    /// Connects to nothing.
+    pub(super) fn new(
+        settings: &LdapSettings,
+        tls: ClientConfig,
+        connect_deadline: Duration,
+    ) -> Self {
+        Self {
+            servers: settings.urls.clone(),
+            settings: LdapConnSettings::new()
+                .set_conn_timeout(connect_deadline)
+                .set_starttls(settings.start_tls)
+                .set_config(Arc::new(tls)),
+            bind_dn: settings.bind_dn.clone(),
+            bind_password: settings.bind_password.clone().unwrap_or_default(),
+            needs_password_policy: settings.needs_password_policy(),
+            shared: Mutex::default(),
+        }
+    }
+
+    /// The connection for searches. A new one goes to the server after that of the last one, or to the first that
+    /// can be reached.
+    pub(super) async fn shared(&self) -> Result<Connection, IamError> {
+        // The lock is held while it connects, so that a burst of calls makes one connection.
+        let mut shared = self.shared.lock().await;
+        let next = match &*shared {
+            Some(connection) if connection.is_usable() => return Ok(connection.clone()),
+            Some(connection) => connection.server + 1,
+            None => 0,
+        };
+        let connection = self.first(next, |server| self.service(server)).await?;
+        *shared = Some(connection.clone());
+        Ok(connection)
+    }
+
+    /// A connection for searches to another server than this one; `None`: there is only one.
+    pub(super) async fn another(&self, server: usize) -> Option<Result<Connection, IamError>> {
+        if self.servers.len() < 2 {
+            return None;
+        }
+        let other = |tried: usize| {
+            let is_same = tried == server;
+            async move {
+                if is_same {
+                    return Err(IamError::Unreachable("no other server".into()));
+                }
+                self.service(tried).await
+            }
+        };
+        Some(self.first(server + 1, other).await)
+    }
+
+    /// Binds as a user, on a connection of its own: to this server, whose entry was read, or else to another one.
+    pub(super) async fn bind(
+        &self,
+        server: usize,
+        dn: &str,
+        password: &SecretString,
+    ) -> Result<LdapResult, IamError> {
+        let mut connection = self.first(server, |server| self.connect(server)).await?;
+        let result = connection.bind(dn, password).await;
+        // The result is known, whatever happens to this.
+        let _ = connection.ldap.unbind().await;
+        result
+    }
+
+    /// The first of the servers, from this one on, for which `connect` succeeds; else the first fault.
+    async fn first<F: Future<Output = Result<Connection, IamError>>>(
+        &self,
+        start: usize,
+        connect: impl Fn(usize) -> F,
+    ) -> Result<Connection, IamError> {
+        let mut first_fault = None;
+        for offset in 0..self.servers.len() {
+            match connect((start + offset) % self.servers.len()).await {
+                Ok(connection) => return Ok(connection),
+                Err(fault) => first_fault = first_fault.or(Some(fault)),
+            }
+        }
+        Err(first_fault.unwrap_or_else(|| IamError::Unreachable("no server is configured".into())))
+    }
+
+    async fn connect(&self, server: usize) -> Result<Connection, IamError> {
+        let unknown = || IamError::Unreachable("no server is configured".into());
+        let url = self.servers.get(server).ok_or_else(unknown)?;
+        let opened = LdapConnAsync::from_url_with_settings(self.settings.clone(), url);
+        let opened = opened.await.map_err(|error| fault(error, url.scheme()));
+        let (driver, ldap) = opened?;
+        // Ends with the last handle. What breaks the connection is returned by the operations.
+        tokio::spawn(driver.drive());
+        Ok(Connection {
+            ldap,
+            server,
+            host: url.host_str().unwrap_or_default().into(),
+            is_stuck: Arc::default(),
+        })
+    }
+
+    /// A connection with the service account.
+    async fn service(&self, server: usize) -> Result<Connection, IamError> {
+        let mut connection = self.connect(server).await?;
+        let result = connection.bind(&self.bind_dn, &self.bind_password).await?;
+        match result.rc {
+            0 => {}
+            // 34: the name is no DN; 32, 48 and 53: there is no such account, or it has no password.
+            32 | 34 | 48 | 49 | 53 => {
+                return Err(IamError::misconfigured(
+                    Misconfiguration::ClientSecret,
+                    "the service account is refused: check bind_dn and bind_password",
+                ));
+            }
+            _ => return Err(fault_of(&result)),
+        }
+        if self.needs_password_policy {
+            let root = connection
+                .search("", Scope::Base, "(objectClass=*)", &["supportedControl"], 1)
+                .await?;
+            let supported = root.iter().flat_map(|root| root.texts("supportedControl"));
+            if !supported.into_iter().any(|oid| oid == PASSWORD_POLICY) {
+                return Err(IamError::misconfigured(
+                    Misconfiguration::Other,
+                    "the server does not support the password policy control, without which a user who must change the \
+                     password can log in: set password_policy = false if there is no such user",
+                ));
+            }
+        }
+        Ok(connection)
+    }
+}
+
+impl Connection {
+    fn is_usable(&self) -> bool {
+        !self.ldap.clone().is_closed() && !self.is_stuck.load(Ordering::Relaxed)
+    }
+
+    async fn bind(&mut self, dn: &str, password: &SecretString) -> Result<LdapResult, IamError> {
+        let mut ldap = self.ldap.clone();
+        ldap.with_controls(password_policy_control());
+        let bound = ldap.simple_bind(dn, password.expose_secret());
+        self.run("bind", bound).await
+    }
+
+    /// The entries that match, at most `max`: the answer is read in pages.
+    ///
+    /// # Errors
+    ///
+    /// Every result other than success is a fault, so that no error can be taken for "nothing". More entries than `max`
+    /// are [`IamError::UnreadableSession`].
+    pub(super) async fn search(
+        &mut self,
+        base: &str,
+        scope: Scope,
+        filter: &str,
+        attributes: &[&str],
+        max: usize,
+    ) -> Result<Vec<Entry>, IamError> {
+        let mut ldap = self.ldap.clone();
+        // Aliases are not followed, and `EntriesOnly` leaves out referrals to other servers.
+        ldap.with_search_options(SearchOptions::new());
+        let names = attributes.to_vec();
+        let searched = async move {
+            let adapters: Vec<Box<dyn Adapter<'_, &str, Vec<&str>>>> = vec![
+                Box::new(EntriesOnly::new()),
+                Box::new(PagedResults::new(PAGE)),
+            ];
+            let mut stream = ldap
+                .streaming_search_with(adapters, base, scope, filter, names)
+                .await?;
+            let mut entries = Vec::new();
+            while let Some(entry) = stream.next().await? {
+                entries.push(Entry::from(SearchEntry::construct(entry)));
+                if entries.len() > max {
+                    break;
+                }
+            }
+            // Also ends a search that is not read to its end.
+            Ok((entries, stream.finish().await))
+        };
+        let (entries, result) = self.run("search", searched).await?;
+        match result.rc {
+            _ if entries.len() > max => Err(IamError::UnreadableSession(
+                format!("more than {max} entries match").into(),
+            )),
+            0 => Ok(entries),
+            _ => Err(fault_of(&result)),
+        }
+    }
+
+    /// Runs an operation. If it is dropped without a response, others no longer use the connection.
+    async fn run<T>(
+        &self,
+        operation: &'static str,
+        sent: impl Future<Output = Result<T, LdapError>>,
+    ) -> Result<T, IamError> {
+        let span = ChildSpan::start(|| {
+            SpanBuilder::from_name(format!("ldap {operation}"))
+                .with_kind(SpanKind::Client)
+                .with_attributes([KeyValue::new("server.address", self.host.to_string())])
+        });
+        let unanswered = scopeguard::guard((), |()| self.is_stuck.store(true, Ordering::Relaxed));
+        // The library panics on messages that are no LDAP.
+        let answered = span.around(AssertUnwindSafe(sent).catch_unwind()).await;
+        ScopeGuard::into_inner(unanswered);
+        let result = match answered {
+            Ok(result) => result.map_err(|error| fault(error, "")),
+            Err(_) => Err(IamError::Unreadable(
+                "the response is no LDAP message".into(),
+            )),
+        };
+        span.end(|span| {
+            if let Err(fault) = &result {
+                trace::fail(span, fault.kind());
+            }
+        });
+        result
+    }
+}
+
+/// The fault of a result that is not about a user (RFC 4511 section 4.1.9). The text of the server is left out.
+pub(super) fn fault_of(result: &LdapResult) -> IamError {
+    let misconfigured = |what, detail: &str| IamError::misconfigured(what, detail);
+    match result.rc {
+        // strongerAuthRequired, confidentialityRequired.
+        8 | 13 => misconfigured(
+            Misconfiguration::Tls,
+            "the server requires TLS: use ldaps or start_tls",
+        ),
+        10 => misconfigured(
+            Misconfiguration::Other,
+            "the server refers to another one, which is never followed: name that in urls",
+        ),
+        32 | 34 => misconfigured(
+            Misconfiguration::Other,
+            "no such entry, or the service account may not see it: check users_base and groups_base",
+        ),
+        50 => misconfigured(
+            Misconfiguration::Other,
+            "the service account may not do that: check its rights, and whether its password must be changed",
+        ),
+        51 => IamError::Throttled { retry_after: None },
+        code => IamError::Failed(format!("LDAP result {code}")),
+    }
+}
+
+/// The fault of an error of the library. Its text has no text of the server.
+fn fault(error: LdapError, scheme: &str) -> IamError {
+    let mut causes =
+        std::iter::successors(
+            Some(&error as &(dyn StdError + 'static)),
+            |cause| match cause
+                .downcast_ref::<io::Error>()
+                .and_then(io::Error::get_ref)
+            {
+                Some(carried) => Some(carried),
+                None => (*cause).source(),
+            },
+        );
+    if let Some(tls) = causes.find_map(|cause| cause.downcast_ref::<rustls::Error>()) {
+        return IamError::misconfigured(Misconfiguration::Tls, tls_reason(tls));
+    }
+    match error {
+        LdapError::Io { source }
+            if scheme == "ldaps" && source.kind() == io::ErrorKind::UnexpectedEof =>
+        {
+            IamError::misconfigured(
+                Misconfiguration::Tls,
+                "the server ended the handshake: this port may be one without TLS",
+            )
+        }
+        LdapError::Io { source } => {
+            IamError::Unreachable(Detail::caused_by("the connection failed", source))
+        }
+        LdapError::Timeout { .. } => {
+            IamError::Unreachable("no connection within the connect deadline".into())
+        }
+        LdapError::LdapResult { result } => match fault_of(&result) {
+            // The only operation of the library itself is StartTLS.
+            IamError::Failed(_) => {
+                IamError::misconfigured(Misconfiguration::Tls, "the server refuses StartTLS")
+            }
+            fault => fault,
+        },
+        LdapError::FilterParsing => IamError::misconfigured(
+            Misconfiguration::Other,
+            "a filter cannot be sent: check users_filter and groups_filter",
+        ),
+        _ => IamError::Unreachable("the connection broke".into()),
+    }
+}
+
+impl std::fmt::Debug for Connections {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let hosts = self
+            .servers
+            .iter()
+            .map(|url| url.host_str().unwrap_or_default());
+        f.debug_list().entries(hosts).finish()
+    }
+}

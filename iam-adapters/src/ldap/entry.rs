@@ -1,0 +1,212 @@
+//! What an entry of a directory states about a user.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use ldap3::SearchEntry;
+use serde_json::{Map, Value};
+
+use super::Flavour;
+use crate::claims::{ClaimSources, ClaimType};
+use crate::error::IamError;
+use crate::types::Subject;
+
+/// 1601-01-01, where the times of Active Directory begin, in seconds before 1970.
+const FILETIME_EPOCH: u64 = 11_644_473_600;
+
+/// The times of Active Directory are in steps of 100 ns.
+const FILETIME_PER_SECOND: u64 = 10_000_000;
+
+/// One entry, with the names of its attributes in lower case: they are not case-sensitive (RFC 4512 section 2.5).
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) dn: String,
+    attributes: HashMap<String, Vec<Vec<u8>>>,
+}
+
+impl From<SearchEntry> for Entry {
+    fn from(entry: SearchEntry) -> Self {
+        let texts = entry.attrs.into_iter();
+        let texts = texts.map(|(name, values)| {
+            let values = values.into_iter().map(String::into_bytes).collect();
+            (name, values)
+        });
+        let attributes = texts.chain(entry.bin_attrs);
+        Self {
+            dn: entry.dn,
+            attributes: attributes
+                .map(|(name, values): (_, Vec<_>)| (name.to_ascii_lowercase(), values))
+                .collect(),
+        }
+    }
+}
+
+/// Whether a user may have sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AccountState {
+    /// Yes. A temporary lock is among these: otherwise wrong passwords of others would end sessions.
+    Active,
+    /// Disabled, or expired.
+    Disabled,
+    /// The password must be changed first.
+    Incomplete,
+}
+
+/// How the last change of a password relates to the one that a session began with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Generation {
+    Same,
+    /// The password was changed.
+    Newer,
+    /// The server lags behind the one where the session began.
+    Older,
+}
+
+impl Entry {
+    /// The values of an attribute that are text.
+    pub(super) fn texts(&self, attribute: &str) -> impl Iterator<Item = &str> {
+        let values = self.attributes.get(&attribute.to_ascii_lowercase());
+        let values = values.into_iter().flatten();
+        values.filter_map(|value| str::from_utf8(value).ok())
+    }
+
+    fn text(&self, attribute: &str) -> Option<&str> {
+        self.texts(attribute).next()
+    }
+
+    /// The immutable id of the user. An `objectGUID` becomes the text that Windows shows.
+    ///
+    /// # Errors
+    ///
+    /// [`IamError::UnreadableSession`] if the entry has not exactly one usable value.
+    pub(super) fn subject(&self, attribute: &str, flavour: Flavour) -> Result<Subject, IamError> {
+        let values = self.attributes.get(&attribute.to_ascii_lowercase());
+        let value = match values.map(Vec::as_slice) {
+            Some([value]) if flavour.has_binary_subject(attribute) => guid_text(value),
+            Some([value]) => String::from_utf8(value.clone()).ok(),
+            _ => None,
+        };
+        value.and_then(Subject::new).ok_or_else(|| {
+            let problem = format!("the entry has no single value of subject_attribute {attribute}");
+            IamError::UnreadableSession(problem.into())
+        })
+    }
+
+    /// When the password was changed last, as the directory states it; `None`: it states nothing.
+    pub(super) fn generation(&self, attribute: &str) -> Option<&str> {
+        self.text(attribute)
+    }
+
+    /// Whether the user may have sessions at this time since 1970.
+    pub(super) fn state(&self, flavour: Flavour, now: Duration) -> AccountState {
+        let is_true = |attribute| {
+            self.text(attribute)
+                .is_some_and(|it| it.eq_ignore_ascii_case("TRUE"))
+        };
+        let (disabled, incomplete) = match flavour {
+            Flavour::OpenLdap => (
+                // Locked by an administrator. Other times are locks that pass.
+                self.text("pwdAccountLockedTime") == Some("000001010000Z"),
+                is_true("pwdReset"),
+            ),
+            Flavour::DirectoryServer389 => (
+                is_true("nsAccountLock"),
+                is_true("pwdReset")
+                    || self.text("passwordExpirationTime") == Some("19700101000000Z"),
+            ),
+            Flavour::ActiveDirectory => {
+                const ACCOUNT_DISABLE: u64 = 2;
+                let number = |attribute| self.text(attribute)?.parse::<u64>().ok();
+                let is_disabled =
+                    number("userAccountControl").is_some_and(|it| it & ACCOUNT_DISABLE != 0);
+                // 0 and the largest number mean never.
+                let expires_at =
+                    number("accountExpires").filter(|it| !matches!(it, 0 | 0x7fff_ffff_ffff_ffff));
+                let now = (now.as_secs() + FILETIME_EPOCH) * FILETIME_PER_SECOND;
+                let has_expired = expires_at.is_some_and(|it| it <= now);
+                (is_disabled || has_expired, number("pwdLastSet") == Some(0))
+            }
+        };
+        match (disabled, incomplete) {
+            (true, _) => AccountState::Disabled,
+            (false, true) => AccountState::Incomplete,
+            (false, false) => AccountState::Active,
+        }
+    }
+
+    /// The claims' attributes as JSON, each in the type of its claim if it can be. All others stay text, which
+    /// [`ClaimSources::read`] refuses.
+    pub(super) fn members(&self, claims: &ClaimSources) -> Value {
+        let members = claims.iter().filter_map(|(_, source)| {
+            let mut values = self.texts(&source.member).map(|text| match source.r#type {
+                ClaimType::Integer => text
+                    .parse::<i64>()
+                    .map_or_else(|_| text.into(), Value::from),
+                ClaimType::Boolean if text.eq_ignore_ascii_case("TRUE") => true.into(),
+                ClaimType::Boolean if text.eq_ignore_ascii_case("FALSE") => false.into(),
+                ClaimType::Boolean | ClaimType::Text | ClaimType::ListOfTexts => Value::from(text),
+            });
+            let value = if source.r#type == ClaimType::ListOfTexts {
+                // A directory has sets and states them in any order (RFC 4512 section 2.5.1).
+                let mut values: Vec<_> = values.collect();
+                values.sort_by_cached_key(Value::to_string);
+                (!values.is_empty()).then_some(Value::Array(values))
+            } else {
+                values.next()
+            };
+            value.map(|value| (source.member.clone(), value))
+        });
+        Value::Object(members.collect::<Map<_, _>>())
+    }
+}
+
+/// Compares the generation of an entry with that of a session. Times of one attribute have one form: digits of
+/// one length, or a `GeneralizedTime`, which sorts as text (RFC 4517 section 3.3.13). A user whose password was
+/// never changed has none.
+pub(super) fn compare(of_entry: Option<&str>, of_session: Option<&str>) -> Generation {
+    let key = |text: &str| {
+        let text = text.trim_end_matches('Z');
+        let whole = text.split('.').next().unwrap_or(text).len();
+        (whole, text.to_owned())
+    };
+    match of_entry.map(key).cmp(&of_session.map(key)) {
+        std::cmp::Ordering::Equal => Generation::Same,
+        std::cmp::Ordering::Greater => Generation::Newer,
+        std::cmp::Ordering::Less => Generation::Older,
+    }
+}
+
+/// The text of an `objectGUID`, as Windows shows it: the first three groups are little-endian.
+fn guid_text(bytes: &[u8]) -> Option<String> {
+    let [a, b, c, d, e, f, g, h, rest @ ..] = bytes else {
+        return None;
+    };
+    let ([i, j], [_, _, _, _, _, _]) = rest.split_first_chunk()? else {
+        return None;
+    };
+    let mut text =
+        format!("{d:02x}{c:02x}{b:02x}{a:02x}-{f:02x}{e:02x}-{h:02x}{g:02x}-{i:02x}{j:02x}-");
+    for byte in rest.iter().skip(2) {
+        let _ = write!(text, "{byte:02x}");
+    }
+    Some(text)
+}
+
+/// The value of an `objectGUID` in a filter, each byte escaped (RFC 4515 section 3); `None`: the text is none.
+pub(super) fn guid_filter(text: &str) -> Option<String> {
+    let digits: String = text.chars().filter(|character| *character != '-').collect();
+    let order = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
+    let escaped: Option<String> = order
+        .into_iter()
+        .map(|index| {
+            let byte = digits.get(index * 2..index * 2 + 2)?;
+            let byte = u8::from_str_radix(byte, 16).ok()?;
+            Some(format!("\\{byte:02x}"))
+        })
+        .collect();
+    escaped.filter(|_| digits.len() == 32)
+}
+
+#[cfg(test)]
+mod tests;

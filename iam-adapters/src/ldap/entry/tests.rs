@@ -1,0 +1,167 @@
+use serde_json::json;
+
+use super::*;
+
+const NOW: Duration = Duration::from_secs(1_800_000_000);
+
+fn entry(attributes: &[(&str, &[&str])]) -> Entry {
+    let attributes = attributes.iter().map(|(name, values)| {
+        let values = values.iter().map(|value| (*value).to_owned()).collect();
+        ((*name).to_owned(), values)
+    });
+    Entry::from(SearchEntry {
+        dn: "uid=alice".to_owned(),
+        attrs: attributes.collect(),
+        bin_attrs: HashMap::new(),
+    })
+}
+
+#[test]
+fn state_is_that_of_the_flavour_and_a_temporary_lock_is_active() {
+    use AccountState::{Active, Disabled, Incomplete};
+    use Flavour::{ActiveDirectory, DirectoryServer389, OpenLdap};
+    let filetime = |seconds: u64| ((seconds + FILETIME_EPOCH) * FILETIME_PER_SECOND).to_string();
+    let (past, future) = (filetime(1_799_999_999), filetime(1_800_000_001));
+    for (flavour, attribute, value, expected) in [
+        (OpenLdap, "pwdAccountLockedTime", "000001010000Z", Disabled),
+        (OpenLdap, "pwdAccountLockedTime", "20261124120000Z", Active),
+        (OpenLdap, "pwdReset", "TRUE", Incomplete),
+        (OpenLdap, "pwdreset", "FALSE", Active),
+        (OpenLdap, "nsAccountLock", "TRUE", Active),
+        (DirectoryServer389, "nsAccountLock", "true", Disabled),
+        (
+            DirectoryServer389,
+            "accountUnlockTime",
+            "20261124120000Z",
+            Active,
+        ),
+        (
+            DirectoryServer389,
+            "passwordExpirationTime",
+            "19700101000000Z",
+            Incomplete,
+        ),
+        (ActiveDirectory, "userAccountControl", "514", Disabled),
+        (ActiveDirectory, "userAccountControl", "512", Active),
+        (ActiveDirectory, "lockoutTime", "134000000000000000", Active),
+        (ActiveDirectory, "pwdLastSet", "0", Incomplete),
+        (ActiveDirectory, "accountExpires", "0", Active),
+        (
+            ActiveDirectory,
+            "accountExpires",
+            "9223372036854775807",
+            Active,
+        ),
+        (ActiveDirectory, "accountExpires", &past, Disabled),
+        (ActiveDirectory, "accountExpires", &future, Active),
+    ] {
+        let entry = entry(&[(attribute, &[value])]);
+        assert_eq!(entry.state(flavour, NOW), expected, "{attribute}: {value}");
+    }
+}
+
+#[test]
+fn generation_is_compared_as_a_time_and_none_is_before_the_first() {
+    for (of_entry, of_session, expected) in [
+        (None, None, Generation::Same),
+        (
+            Some("20261124120000Z"),
+            Some("20261124120000Z"),
+            Generation::Same,
+        ),
+        (Some("20261124120000Z"), None, Generation::Newer),
+        (None, Some("20261124120000Z"), Generation::Older),
+        (
+            Some("20261124120001Z"),
+            Some("20261124120000Z"),
+            Generation::Newer,
+        ),
+        (
+            Some("20261124115959Z"),
+            Some("20261124120000Z"),
+            Generation::Older,
+        ),
+        (
+            Some("20261124120000.5Z"),
+            Some("20261124120000Z"),
+            Generation::Newer,
+        ),
+        (
+            Some("134087654321234567"),
+            Some("99999999999999999"),
+            Generation::Newer,
+        ),
+        (Some("0"), Some("134087654321234567"), Generation::Older),
+    ] {
+        assert_eq!(
+            compare(of_entry, of_session),
+            expected,
+            "{of_entry:?} {of_session:?}"
+        );
+    }
+}
+
+#[test]
+fn object_guid_is_the_text_of_windows_and_its_filter_has_the_stored_bytes() {
+    let stored: Vec<u8> = (0..16).collect();
+    let mut entry = entry(&[]);
+    entry
+        .attributes
+        .insert("objectguid".to_owned(), vec![stored]);
+    let subject = entry
+        .subject("objectGUID", Flavour::ActiveDirectory)
+        .unwrap();
+    assert_eq!(subject.as_str(), "03020100-0504-0706-0809-0a0b0c0d0e0f");
+    assert_eq!(
+        guid_filter(subject.as_str()).as_deref(),
+        Some(r"\00\01\02\03\04\05\06\07\08\09\0a\0b\0c\0d\0e\0f")
+    );
+    for text in [
+        "",
+        "03020100",
+        "*",
+        "03020100-0504-0706-0809-0a0b0c0d0e0g",
+        "é3020100-0504-0706-0809-0a0b0c0d0e0",
+    ] {
+        assert_eq!(guid_filter(text), None, "{text}");
+    }
+    assert_eq!(guid_text(&[0; 15]), None);
+    assert_eq!(guid_text(&[0; 17]), None);
+}
+
+#[test]
+fn entry_without_a_single_subject_is_unreadable() {
+    for values in [&[][..], &[""], &["a", "b"]] {
+        let subject = entry(&[("entryUUID", values)]).subject("entryUUID", Flavour::OpenLdap);
+        assert_eq!(
+            subject.map_err(|error| error.kind()),
+            Err("unreadable"),
+            "{values:?}"
+        );
+    }
+}
+
+#[test]
+fn attributes_become_claims_of_their_types_and_other_texts_are_refused() {
+    let claims = |table: Value| -> ClaimSources { serde_json::from_value(table).unwrap() };
+    let entry = entry(&[
+        ("employeeNumber", &["4711"]),
+        ("isManager", &["TRUE"]),
+        ("departmentNumber", &["a", "b"]),
+        ("displayName", &["Alice"]),
+    ]);
+    let all = claims(json!({
+        "number": {"member": "employeenumber", "type": "integer"},
+        "manager": {"member": "isManager", "type": "boolean"},
+        "departments": {"member": "departmentNumber", "type": "list_of_texts"},
+        "name": {"member": "displayName"},
+        "none": {"member": "missing", "type": "list_of_texts"},
+    }));
+    assert_eq!(
+        Value::Object(all.read(&entry.members(&all)).unwrap().to_json()),
+        json!({"number": 4711, "manager": true, "departments": ["a", "b"], "name": "Alice"})
+    );
+    let wrong = claims(json!({"number": {"member": "displayName", "type": "integer"}}));
+    let refused = wrong.read(&entry.members(&wrong)).unwrap_err();
+    assert!(format!("{refused:#}").contains("`number`"), "{refused:#}");
+}

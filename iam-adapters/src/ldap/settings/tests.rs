@@ -1,0 +1,127 @@
+use super::*;
+
+fn section(more: &[(&str, Value)]) -> LdapSettings {
+    let mut section = json!({
+        "urls": ["ldaps://ldap.example.test"],
+        "issuer": "ldap.example.test",
+        "bind_dn": "cn=gateway,dc=example,dc=test",
+        "bind_password": "gateway-secret",
+        "users_base": "ou=people,dc=example,dc=test",
+    });
+    for (key, value) in more {
+        section[key] = value.clone();
+    }
+    serde_json::from_value(section).expect("settings")
+}
+
+#[test]
+fn defaults_are_those_of_the_flavour() {
+    for (flavour, email, subject, changed, needs_policy) in [
+        ("openldap", "mail", "entryUUID", "pwdChangedTime", true),
+        ("389ds", "mail", "nsUniqueId", "pwdUpdateTime", true),
+        (
+            "active-directory",
+            "userPrincipalName",
+            "objectGUID",
+            "pwdLastSet",
+            false,
+        ),
+    ] {
+        let settings = section(&[("flavour", flavour.into())]);
+        assert_eq!(settings.problems(true), [""; 0]);
+        assert_eq!(settings.email_attribute(), email);
+        assert_eq!(settings.subject_attribute(), subject);
+        assert_eq!(settings.password_changed_attribute(), changed);
+        assert_eq!(settings.needs_password_policy(), needs_policy);
+    }
+}
+
+#[test]
+fn each_problem_begins_with_its_key_and_has_no_value() {
+    for (key, value, problem) in [
+        ("urls", json!([]), "at least one server is needed"),
+        (
+            "urls",
+            json!("ldap://ldap.example.test"),
+            "must be ldaps in production, or start_tls must be true",
+        ),
+        (
+            "urls",
+            json!("https://ldap.example.test"),
+            "must be ldaps, ldap or ldapi",
+        ),
+        (
+            "urls",
+            json!("ldaps://canary@ldap.example.test"),
+            "must have a host and nothing else but a port",
+        ),
+        (
+            "urls",
+            json!("ldaps://ldap.example.test/dc=canary"),
+            "must have a host and nothing else but a port",
+        ),
+        (
+            "urls",
+            json!("ldaps:canary"),
+            "must have a host and nothing else but a port",
+        ),
+        ("issuer", json!(""), "must not be empty"),
+        ("bind_dn", json!(""), "must not be empty"),
+        (
+            "bind_password",
+            json!(""),
+            "is needed, or bind_password_file",
+        ),
+        (
+            "bind_password",
+            Value::Null,
+            "is needed, or bind_password_file",
+        ),
+        ("users_base", json!(""), "must not be empty"),
+        ("groups_base", json!(""), "must not be empty"),
+        (
+            "users_filter",
+            json!("(canary"),
+            "is no filter in the form of RFC 4515",
+        ),
+        (
+            "groups_filter",
+            json!("canary)"),
+            "is no filter in the form of RFC 4515",
+        ),
+        (
+            "email_attribute",
+            json!("canary)(mail"),
+            "is no name of an attribute",
+        ),
+        ("subject_attribute", json!(""), "is no name of an attribute"),
+        (
+            "password_changed_attribute",
+            json!("canary="),
+            "is no name of an attribute",
+        ),
+    ] {
+        let problems = section(&[(key, value.clone())]).problems(true);
+        let [found] = &problems[..] else {
+            panic!("{key} {value}: {problems:?}");
+        };
+        assert_eq!(found, &format!("iam.ldap.{key}: {problem}"), "{value}");
+    }
+    let member = json!({"name": {"member": "/canary"}});
+    assert_eq!(
+        section(&[("claims", member)]).problems(false),
+        ["iam.ldap.claims: the member of `name` is no name of an attribute"]
+    );
+    let plain = section(&[("urls", json!("ldap://a,ldapi://%2Frun%2Fslapd"))]);
+    assert_eq!(plain.problems(false), [""; 0]);
+    let start_tls = section(&[("urls", json!("ldap://a")), ("start_tls", true.into())]);
+    assert_eq!(start_tls.problems(true), [""; 0]);
+}
+
+#[test]
+fn shown_settings_have_no_password() {
+    let settings = section(&[("bind_password", "canary".into())]);
+    let shown = format!("{settings:?} {}", serde_json::to_value(&settings).unwrap());
+    assert!(!shown.contains("canary"), "{shown}");
+    assert!(shown.contains("hidden"), "{shown}");
+}

@@ -1,0 +1,217 @@
+//! Logins: what each response of the server means, and what a wrong setting is called.
+
+use iam_adapters::{
+    Authenticated, ClientContext, Credentials, IamAdapter, IamError, Misconfiguration, Refusal,
+};
+use iam_conformance::{Account, AccountState, Fixture as _};
+use serde_json::{Value, json};
+use test_support::suite::unique_name;
+
+use super::directory::Directory;
+
+pub(super) async fn log_in(
+    adapter: &dyn IamAdapter,
+    email: &str,
+    password: &str,
+) -> Result<Authenticated, IamError> {
+    let credentials = Credentials::new(email.to_owned(), password.into()).expect("credentials");
+    adapter
+        .authenticate(&credentials, &ClientContext::default())
+        .await
+}
+
+pub(super) async fn user(directory: &Directory) -> Account {
+    let (email, password) = (format!("{}@example.test", unique_name()), "Aa1! p\u{e4}ss ");
+    let subject = directory
+        .create_user(&email, &password.into(), &Default::default())
+        .await;
+    Account {
+        email,
+        password: password.into(),
+        subject,
+    }
+}
+
+const PASSWORD: &str = "Aa1! p\u{e4}ss ";
+
+fn refused(refusal: Refusal) -> Option<IamError> {
+    Some(IamError::Refused(refusal))
+}
+
+#[tokio::test]
+#[ignore = "needs a real OpenLDAP: tests/run installs it"]
+async fn refusal_of_each_state_has_its_reason_in_the_log() {
+    let directory = Directory::start().await;
+    let adapter = directory.bare(json!({}));
+    let user = user(&directory).await;
+    for (state, refusal) in [
+        (AccountState::Disabled, Refusal::Disabled),
+        (AccountState::Incomplete, Refusal::Incomplete),
+        (AccountState::Locked, Refusal::Locked),
+    ] {
+        directory.set_state(&user, state).await;
+        let login = log_in(&*adapter, &user.email, PASSWORD).await;
+        assert_eq!(login.err(), refused(refusal), "{state:?}");
+    }
+    directory.set_state(&user, AccountState::Active).await;
+    for _ in 0..3 {
+        let login = log_in(&*adapter, &user.email, "wrong").await;
+        assert_eq!(login.err(), refused(Refusal::InvalidCredentials));
+    }
+    let login = log_in(&*adapter, &user.email, PASSWORD).await;
+    assert_eq!(
+        login.err(),
+        refused(Refusal::Locked),
+        "by three wrong passwords"
+    );
+    let login = log_in(&*adapter, "nobody@example.test", PASSWORD).await;
+    assert_eq!(login.err(), refused(Refusal::InvalidCredentials));
+}
+
+/// The filter would match every user, some users or no user, without the escapes of RFC 4515.
+#[tokio::test]
+#[ignore = "needs a real OpenLDAP: tests/run installs it"]
+async fn address_is_never_a_pattern() {
+    let directory = Directory::start().await;
+    let adapter = directory.bare(json!({}));
+    user(&directory).await;
+    for email in [
+        "*@example.test",
+        "*)(mail=*@example.test",
+        "x)(|(mail=*@example.test",
+        "\\2a@example.test",
+        "(@example.test",
+        ")@example.test",
+        "\\@example.test",
+        "*@*",
+    ] {
+        let login = log_in(&*adapter, email, PASSWORD).await;
+        assert_eq!(login.err(), refused(Refusal::InvalidCredentials), "{email}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a real OpenLDAP: tests/run installs it"]
+async fn address_of_two_entries_is_a_fault_and_no_login() {
+    let directory = Directory::start().await;
+    let (one, other) = (user(&directory).await, user(&directory).await);
+    directory
+        .replace(&directory.user_dn(&other.email), "mail", &[&one.email])
+        .await;
+    let login = log_in(&*directory.bare(json!({})), &one.email, PASSWORD).await;
+    let fault = login.expect_err("a fault");
+    assert_eq!(fault.kind(), "unreadable");
+    assert!(
+        fault.to_string().contains("more than 1 entries match"),
+        "{fault}"
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs a real OpenLDAP: tests/run installs it"]
+async fn every_kind_of_connection_works_and_the_first_server_that_responds_is_used() {
+    let directory = Directory::start().await;
+    let facts = &directory.facts;
+    let user = user(&directory).await;
+    let closed = "ldaps://127.0.0.1:1";
+    for settings in [
+        json!({}),
+        json!({"urls": [facts.plain_url]}),
+        json!({"urls": [facts.plain_url], "start_tls": true}),
+        json!({"urls": [facts.socket_url]}),
+        json!({"urls": [closed, facts.url]}),
+    ] {
+        let adapter = directory.bare(settings.clone());
+        assert_eq!(adapter.probe().await, Ok(()), "{settings}");
+        let login = log_in(&*adapter, &user.email, PASSWORD).await;
+        let session = login
+            .unwrap_or_else(|fault| panic!("{settings}: {fault:#}"))
+            .session;
+        assert_eq!(session.subject, user.subject);
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a real OpenLDAP: tests/run installs it"]
+async fn each_wrong_setting_is_named() {
+    let directory = Directory::start().await;
+    let facts = &directory.facts;
+    let of = |kind: &'static str| move |fault: &IamError| fault.kind() == kind;
+    let misconfigured = |what| move |fault: &IamError| matches!(fault, IamError::Misconfigured { what: found, .. } if *found == what);
+    let by_name = facts.url.replace("127.0.0.1", "127.0.0.2");
+    let cases: [(Value, &dyn Fn(&IamError) -> bool, &str); 11] = [
+        (
+            json!({"urls": ["ldaps://127.0.0.1:1"]}),
+            &of("unreachable"),
+            "the connection failed",
+        ),
+        (
+            json!({"urls": [by_name]}),
+            &misconfigured(Misconfiguration::Tls),
+            "another host name",
+        ),
+        (
+            json!({"ca_file": null}),
+            &misconfigured(Misconfiguration::Tls),
+            "check ca_file",
+        ),
+        (
+            json!({"urls": [facts.plain_url.replace("ldap:", "ldaps:")]}),
+            &misconfigured(Misconfiguration::Tls),
+            "TLS",
+        ),
+        (
+            json!({"bind_password": "wrong"}),
+            &misconfigured(Misconfiguration::ClientSecret),
+            "bind_password",
+        ),
+        (
+            json!({"bind_dn": "cn=nobody"}),
+            &misconfigured(Misconfiguration::ClientSecret),
+            "bind_dn",
+        ),
+        (
+            json!({"bind_dn": "nobody"}),
+            &misconfigured(Misconfiguration::ClientSecret),
+            "bind_dn",
+        ),
+        (
+            json!({"users_base": "ou=nowhere,dc=example,dc=test"}),
+            &misconfigured(Misconfiguration::Other),
+            "users_base",
+        ),
+        (
+            json!({"users_base": "ou=hidden,dc=example,dc=test"}),
+            &misconfigured(Misconfiguration::Other),
+            "users_base",
+        ),
+        (
+            json!({"groups_base": "ou=nowhere,dc=example,dc=test"}),
+            &misconfigured(Misconfiguration::Other),
+            "groups_base",
+        ),
+        (
+            json!({"users_base": "no DN"}),
+            &misconfigured(Misconfiguration::Other),
+            "users_base",
+        ),
+    ];
+    for (settings, is_expected, text) in cases {
+        let fault = directory
+            .bare(settings.clone())
+            .probe()
+            .await
+            .expect_err("a fault");
+        assert!(is_expected(&fault), "{settings}: {fault:?}");
+        assert!(format!("{fault:#}").contains(text), "{settings}: {fault:#}");
+    }
+    let user = user(&directory).await;
+    let attribute = directory.bare(json!({"subject_attribute": "seeAlso"}));
+    let fault = log_in(&*attribute, &user.email, PASSWORD)
+        .await
+        .expect_err("a fault");
+    assert!(
+        fault.to_string().contains("subject_attribute seeAlso"),
+        "{fault}"
+    );
+}

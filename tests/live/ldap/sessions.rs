@@ -1,0 +1,130 @@
+//! Sessions that exist only in the session token: what ends them, and what does not.
+
+use iam_adapters::{IamAdapter as _, Introspection, UpstreamSession};
+use iam_conformance::{AccountState, Fixture as _};
+use serde_json::json;
+
+use super::directory::Directory;
+use super::logins::{log_in, user};
+
+const PASSWORD: &str = "Aa1! p\u{e4}ss ";
+
+async fn is_active(directory: &Directory, session: &UpstreamSession) -> bool {
+    let introspected = directory.bare(json!({})).introspect(session).await;
+    matches!(
+        introspected.expect("no fault"),
+        Introspection::Active { .. }
+    )
+}
+
+#[tokio::test]
+#[ignore = "needs a real OpenLDAP: tests/run installs it"]
+async fn temporary_lock_ends_no_session_and_what_an_administrator_does_ends_it() {
+    let directory = Directory::start().await;
+    let adapter = directory.bare(json!({}));
+    let user = user(&directory).await;
+    let session = log_in(&*adapter, &user.email, PASSWORD)
+        .await
+        .expect("a login")
+        .session;
+    for _ in 0..3 {
+        log_in(&*adapter, &user.email, "wrong")
+            .await
+            .expect_err("refused");
+    }
+    assert!(
+        is_active(&directory, &session).await,
+        "locked by wrong passwords"
+    );
+    directory.set_state(&user, AccountState::Disabled).await;
+    assert!(!is_active(&directory, &session).await, "disabled");
+    directory.set_state(&user, AccountState::Active).await;
+    assert!(is_active(&directory, &session).await, "enabled again");
+    directory
+        .set_password(&user, &"another-password".into())
+        .await;
+    assert!(
+        !is_active(&directory, &session).await,
+        "the password was changed"
+    );
+    let session = log_in(&*adapter, &user.email, "another-password")
+        .await
+        .expect("a login")
+        .session;
+    assert!(is_active(&directory, &session).await);
+    directory.set_state(&user, AccountState::Incomplete).await;
+    assert!(
+        !is_active(&directory, &session).await,
+        "the password must be changed"
+    );
+    directory.set_state(&user, AccountState::Active).await;
+    directory.delete_user(&user).await;
+    assert!(!is_active(&directory, &session).await, "deleted");
+}
+
+/// The second server is a copy of the first one, so it has the same ids.
+#[tokio::test]
+#[ignore = "needs a real OpenLDAP: tests/run installs it"]
+async fn server_that_lags_behind_ends_no_session() {
+    let first = Directory::start().await;
+    let user = user(&first).await;
+    let second = first.copy().await;
+    let both = json!({"urls": [first.facts.url, second.facts.url]});
+    // Certificates of both authorities.
+    let both = first.bare(first.trusting(&second, both));
+    let session = log_in(&*both, &user.email, PASSWORD)
+        .await
+        .expect("a login")
+        .session;
+    first.delete_user(&user).await;
+    let introspected = both.introspect(&session).await;
+    assert!(
+        matches!(introspected, Ok(Introspection::Active { .. })),
+        "{introspected:?}"
+    );
+    second.delete_user(&user).await;
+    assert_eq!(both.introspect(&session).await, Ok(Introspection::Inactive));
+    drop(second);
+    let introspected = both.introspect(&session).await;
+    assert_eq!(
+        introspected.map_err(|fault| fault.kind()),
+        Err("unreachable"),
+        "one server is not enough"
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs a real OpenLDAP: tests/run installs it"]
+async fn groups_within_groups_are_found_and_long_answers_are_read_in_pages() {
+    let directory = Directory::start().await;
+    let user = user(&directory).await;
+    let dn = directory.user_dn(&user.email);
+    for number in 0..600 {
+        let name = format!("group-{number}");
+        directory.create_group(&name).await;
+        directory.change_members(&name, &dn, true).await;
+    }
+    directory.create_group("team").await;
+    directory.create_group("company").await;
+    directory.change_members("team", &dn, true).await;
+    let team = format!("cn=team,ou=groups,{}", directory.facts.base);
+    let company = format!("cn=company,ou=groups,{}", directory.facts.base);
+    directory.change_members("company", &team, true).await;
+    // A circle ends.
+    directory.change_members("team", &company, true).await;
+    let groups_base = format!("ou=groups,{}", directory.facts.base);
+    let nested = directory.bare(json!({"groups_base": groups_base}));
+    let groups = log_in(&*nested, &user.email, PASSWORD)
+        .await
+        .expect("a login")
+        .groups
+        .expect("groups");
+    assert_eq!(groups.len(), 602);
+    assert!(
+        groups.contains(&team) && groups.contains(&company),
+        "{groups:?}"
+    );
+    let direct = log_in(&*directory.bare(json!({})), &user.email, PASSWORD).await;
+    let groups = direct.expect("a login").groups.expect("groups");
+    assert!(groups.contains(&team) && !groups.contains(&company));
+}

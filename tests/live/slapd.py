@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Installs Debian's package of OpenLDAP, and starts instances of its server for the live tests.
+
+    slapd.py fetch           install the package; print the program
+    slapd.py start           run one instance until it is killed (see launcher.py)
+    slapd.py stop FOLDER     stop every instance whose home is in FOLDER, and remove the homes
+
+It has a password policy that locks an account after three wrong passwords, and the overlay memberof. Tests administer
+it by LDAP, as `admin_dn`.
+"""
+
+import os
+import subprocess
+
+import population
+from launcher import Server, main
+from machine import build, debian, free_ports
+
+BASE = "dc=example,dc=test"
+ADMIN = f"cn=admin,{BASE}"
+ADMIN_PASSWORD = "for-tests-only-admin"
+SERVICE = f"cn=gateway,ou=services,{BASE}"
+SERVICE_PASSWORD = "for-tests-only-service"
+
+# Access to the entry of the policy is not needed: the server applies it by itself.
+CONFIGURATION = """
+include /etc/ldap/schema/core.schema
+include /etc/ldap/schema/cosine.schema
+include /etc/ldap/schema/inetorgperson.schema
+modulepath /usr/lib/ldap
+moduleload back_mdb
+moduleload memberof
+moduleload refint
+moduleload ppolicy
+pidfile {home}/slapd.pid
+TLSCertificateFile {home}/server.pem
+TLSCertificateKeyFile {home}/server.key
+TLSCACertificateFile {home}/ca.pem
+sizelimit size.soft=500 size.hard=500 size.pr=500 size.prtotal=unlimited
+database mdb
+suffix "{base}"
+rootdn "{admin}"
+rootpw "{admin_password}"
+directory {home}/data
+dbnosync
+index objectClass,mail,uid,member,entryUUID eq
+overlay memberof
+memberof-group-oc groupOfNames
+overlay refint
+refint_attributes member memberOf
+overlay ppolicy
+ppolicy_default "cn=default,ou=policies,{base}"
+ppolicy_use_lockout
+access to attrs=userPassword by anonymous auth by * none
+access to dn.subtree="ou=hidden,{base}" by * none
+access to * by dn.exact="{service}" read by * none
+"""
+
+FOLDERS = ("people", "services", "groups", "policies", "hidden")
+
+
+class Slapd(Server):
+    name = "slapd"
+
+    def __init__(self):
+        self.program = None
+
+    def add_options(self, start):
+        start.add_argument("--copy-of", metavar="HOME", help="begin with the entries of another instance, with their ids")
+
+    def fetch(self):
+        needed = ("slapd", "slapadd=slapd", "slapcat=slapd", "openssl", "ldapsearch=ldap-utils")
+        self.program, self.slapadd, self.slapcat, self.openssl, self.ldapsearch = debian(*needed)
+        return self.program
+
+    def prepare(self, home, port, options):
+        certificates(self.openssl, home)
+        tls_port = home / "tls-port"
+        if not tls_port.exists():
+            tls_port.write_text(str(free_ports(1)[0]))
+        configuration = home / "slapd.conf"
+        configuration.write_text(
+            CONFIGURATION.format(
+                home=home, base=BASE, admin=ADMIN, admin_password=ADMIN_PASSWORD, service=SERVICE,
+            )
+        )
+        data = home / "data"
+        if not data.exists():
+            data.mkdir()
+            initial = home / "initial.ldif"
+            if options.copy_of:
+                build([self.slapcat, "-f", f"{options.copy_of}/slapd.conf", "-l", initial])
+            else:
+                initial.write_text(entries())
+            build([self.slapadd, "-q", "-f", configuration, "-l", initial])
+        # 127.0.0.2 is not in the certificate.
+        hosts = ("127.0.0.1", "127.0.0.2")
+        with_tls = " ".join(f"ldaps://{host}:{tls_port.read_text()}" for host in hosts)
+        addresses = f"ldap://127.0.0.1:{port} {with_tls} {socket(home)}"
+        return [self.program, "-d", "0", "-f", configuration, "-h", addresses], dict(os.environ)
+
+    def facts(self, home, port):
+        # Fails until the server listens and reads its data.
+        read = [self.ldapsearch, "-x", "-LLL", "-H", f"ldap://127.0.0.1:{port}", "-D", SERVICE, "-w", SERVICE_PASSWORD,
+                "-b", BASE, "-s", "base", "1.1"]
+        if subprocess.run(read, capture_output=True).returncode != 0:
+            raise ValueError("not ready")
+        return {
+            "url": f"ldaps://127.0.0.1:{(home / 'tls-port').read_text()}",
+            "plain_url": f"ldap://127.0.0.1:{port}",
+            "socket_url": socket(home),
+            "ca_file": str(home / "ca.pem"),
+            "base": BASE,
+            "admin_dn": ADMIN,
+            "admin_password": ADMIN_PASSWORD,
+            "bind_dn": SERVICE,
+            "bind_password": SERVICE_PASSWORD,
+        }
+
+
+def socket(home):
+    return "ldapi://" + str(home / "slapd.socket").replace("/", "%2F")
+
+
+def certificates(openssl, home):
+    """A certificate of the server by an authority of its own: rustls refuses one that signs itself."""
+    if (home / "server.pem").exists():
+        return
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    build([openssl, "req", "-x509", *curve, "-days", "30", "-subj", "/CN=tests", "-keyout", home / "ca.key",
+           "-out", home / "ca.pem"])
+    build([openssl, "req", *curve, "-subj", "/CN=localhost", "-keyout", home / "server.key", "-out", home / "request"])
+    (home / "extensions").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\nbasicConstraints=CA:FALSE\n")
+    build([openssl, "x509", "-req", "-in", home / "request", "-CA", home / "ca.pem", "-CAkey", home / "ca.key",
+           "-CAcreateserial", "-days", "30", "-extfile", home / "extensions", "-out", home / "server.pem"])
+
+
+def entries():
+    """The entries of a new directory. Users come with the tests, but for those of the realm."""
+    found = [f"dn: {BASE}\nobjectClass: domain\ndc: example\n"]
+    found += [f"dn: ou={name},{BASE}\nobjectClass: organizationalUnit\nou: {name}\n" for name in FOLDERS]
+    found.append(
+        f"dn: cn=default,ou=policies,{BASE}\nobjectClass: person\nobjectClass: pwdPolicy\ncn: default\nsn: default\n"
+        "pwdAttribute: userPassword\npwdLockout: TRUE\npwdMaxFailure: 3\npwdLockoutDuration: 60\npwdMustChange: TRUE\n"
+    )
+    found.append(
+        f"dn: {SERVICE}\nobjectClass: person\ncn: gateway\nsn: gateway\nuserPassword: {SERVICE_PASSWORD}\n"
+    )
+    for user in population.USERS:
+        disabled = "" if user["enabled"] else "pwdAccountLockedTime: 000001010000Z\n"
+        found.append(
+            f"dn: uid={user['email']},ou=people,{BASE}\nobjectClass: inetOrgPerson\nuid: {user['email']}\n"
+            f"cn: {user['email']}\nsn: {user['email']}\nmail: {user['email']}\nuserPassword: {user['password']}\n{disabled}"
+        )
+    for scope in population.SCOPES:
+        members = [f"member: uid={user['email']},ou=people,{BASE}\n" for user in population.USERS if scope in user["scope"]]
+        if members:
+            found.append(f"dn: cn={scope},ou=groups,{BASE}\nobjectClass: groupOfNames\ncn: {scope}\n" + "".join(members))
+    return "\n".join(found)
+
+
+if __name__ == "__main__":
+    main(Slapd(), __doc__)
