@@ -91,7 +91,8 @@ impl Ldap {
             return Err(SetupError(problems));
         }
         let unusable = |error: &dyn Display| SetupError(vec![format!("{SECTION}: {error}")]);
-        let trusted = certificates(settings.ca_file.as_deref()).map_err(|error| unusable(&error))?;
+        let trusted =
+            certificates(settings.ca_file.as_deref()).map_err(|error| unusable(&error))?;
         let mut tls = tls_config(trusted, None).map_err(|_| unusable(&ClientError::Tls))?;
         // Not HTTP.
         tls.alpn_protocols.clear();
