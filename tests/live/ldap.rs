@@ -1,28 +1,36 @@
-//! The gateway with a real OpenLDAP. Each test starts its own server.
+//! The gateway with a real OpenLDAP, 389 Directory Server and Samba. Each test starts its own server.
 
 mod directory;
 mod logins;
 mod sessions;
 
-use directory::Directory;
-use test_support::suite::{self, IamFixture};
-
-#[tokio::test]
-#[ignore = "needs a real OpenLDAP: tests/run installs it"]
-async fn adapter_passes_the_conformance_suite() {
-    iam_conformance::all(&Directory::start().await).await;
+/// Makes a test of each function over the server `KIND` of the module in which it is called.
+macro_rules! over_this_server {
+    ($($module:ident::$test:ident,)*) => {$(
+        #[tokio::test]
+        #[ignore = "needs a real directory: tests/run installs it"]
+        async fn $test() {
+            super::$module::$test(&super::directory::Directory::start(KIND).await).await;
+        }
+    )*};
 }
 
-macro_rules! over_openldap {
+/// The suite of the API over the server `KIND` of the module in which it is called.
+macro_rules! api_suite_over_this_server {
     ($($module:ident::$test:ident,)*) => {
         mod api_suite {
-            use super::*;
+            use std::sync::Arc;
+
+            use test_support::suite::{self, IamFixture};
+
+            use super::super::directory::Directory;
+            use super::KIND;
 
             $(
                 #[tokio::test]
-                #[ignore = "needs a real OpenLDAP: tests/run installs it"]
+                #[ignore = "needs a real directory: tests/run installs it"]
                 async fn $test() {
-                    let directory = std::sync::Arc::new(Directory::start().await);
+                    let directory = Arc::new(Directory::start(KIND).await);
                     suite::$module::$test(&IamFixture::new(|_| directory)).await;
                 }
             )*
@@ -30,4 +38,49 @@ macro_rules! over_openldap {
     };
 }
 
-suite::for_each_test!(over_openldap);
+/// Calls a macro with every test that all servers pass.
+macro_rules! for_each_test {
+    ($macro:ident) => {
+        $macro! {
+            sessions::adapter_passes_the_conformance_suite,
+            sessions::temporary_lock_ends_no_session_and_what_an_administrator_does_ends_it,
+            sessions::groups_within_groups_are_found_and_long_answers_are_read_in_pages,
+            logins::refusal_of_each_state_has_its_reason_in_the_log,
+            logins::address_is_never_a_pattern,
+            logins::address_of_two_entries_is_a_fault_and_no_login,
+            logins::first_server_that_responds_is_used,
+            logins::each_wrong_setting_is_named,
+        }
+    };
+}
+
+mod openldap {
+    use super::directory::Kind;
+
+    const KIND: Kind = Kind::OpenLdap;
+
+    for_each_test!(over_this_server);
+    over_this_server! {
+        logins::every_kind_of_connection_works,
+        sessions::server_that_lags_behind_ends_no_session,
+    }
+    test_support::suite::for_each_test!(api_suite_over_this_server);
+}
+
+mod ds389 {
+    use super::directory::Kind;
+
+    const KIND: Kind = Kind::DirectoryServer389;
+
+    for_each_test!(over_this_server);
+    test_support::suite::for_each_test!(api_suite_over_this_server);
+}
+
+mod samba {
+    use super::directory::Kind;
+
+    const KIND: Kind = Kind::Samba;
+
+    for_each_test!(over_this_server);
+    test_support::suite::for_each_test!(api_suite_over_this_server);
+}

@@ -12,15 +12,12 @@ it by LDAP, as `admin_dn`.
 import os
 import subprocess
 
-import population
+from directory_population import BASE, SERVICE, SERVICE_PASSWORD, entries
 from launcher import Server, main
 from machine import build, debian, free_ports
 
-BASE = "dc=example,dc=test"
 ADMIN = f"cn=admin,{BASE}"
 ADMIN_PASSWORD = "for-tests-only-admin"
-SERVICE = f"cn=gateway,ou=services,{BASE}"
-SERVICE_PASSWORD = "for-tests-only-service"
 
 # Access to the entry of the policy is not needed: the server applies it by itself.
 CONFIGURATION = """
@@ -56,7 +53,19 @@ access to dn.subtree="ou=hidden,{base}" by * none
 access to * by dn.exact="{service}" read by * none
 """
 
-FOLDERS = ("people", "services", "groups", "policies", "hidden")
+# The default policy, as an entry.
+POLICY = f"""
+dn: cn=default,ou=policies,{BASE}
+objectClass: person
+objectClass: pwdPolicy
+cn: default
+sn: default
+pwdAttribute: userPassword
+pwdLockout: TRUE
+pwdMaxFailure: 3
+pwdLockoutDuration: 60
+pwdMustChange: TRUE
+"""
 
 
 class Slapd(Server):
@@ -91,7 +100,7 @@ class Slapd(Server):
             if options.copy_of:
                 build([self.slapcat, "-f", f"{options.copy_of}/slapd.conf", "-l", initial])
             else:
-                initial.write_text(entries())
+                initial.write_text(entries(disabled="pwdAccountLockedTime: 000001010000Z\n") + POLICY)
             build([self.slapadd, "-q", "-f", configuration, "-l", initial])
         # 127.0.0.2 is not in the certificate.
         hosts = ("127.0.0.1", "127.0.0.2")
@@ -106,6 +115,7 @@ class Slapd(Server):
         if subprocess.run(read, capture_output=True).returncode != 0:
             raise ValueError("not ready")
         return {
+            "flavour": "openldap",
             "url": f"ldaps://127.0.0.1:{(home / 'tls-port').read_text()}",
             "plain_url": f"ldap://127.0.0.1:{port}",
             "socket_url": socket(home),
@@ -133,30 +143,6 @@ def certificates(openssl, home):
     (home / "extensions").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\nbasicConstraints=CA:FALSE\n")
     build([openssl, "x509", "-req", "-in", home / "request", "-CA", home / "ca.pem", "-CAkey", home / "ca.key",
            "-CAcreateserial", "-days", "30", "-extfile", home / "extensions", "-out", home / "server.pem"])
-
-
-def entries():
-    """The entries of a new directory. Users come with the tests, but for those of the realm."""
-    found = [f"dn: {BASE}\nobjectClass: domain\ndc: example\n"]
-    found += [f"dn: ou={name},{BASE}\nobjectClass: organizationalUnit\nou: {name}\n" for name in FOLDERS]
-    found.append(
-        f"dn: cn=default,ou=policies,{BASE}\nobjectClass: person\nobjectClass: pwdPolicy\ncn: default\nsn: default\n"
-        "pwdAttribute: userPassword\npwdLockout: TRUE\npwdMaxFailure: 3\npwdLockoutDuration: 60\npwdMustChange: TRUE\n"
-    )
-    found.append(
-        f"dn: {SERVICE}\nobjectClass: person\ncn: gateway\nsn: gateway\nuserPassword: {SERVICE_PASSWORD}\n"
-    )
-    for user in population.USERS:
-        disabled = "" if user["enabled"] else "pwdAccountLockedTime: 000001010000Z\n"
-        found.append(
-            f"dn: uid={user['email']},ou=people,{BASE}\nobjectClass: inetOrgPerson\nuid: {user['email']}\n"
-            f"cn: {user['email']}\nsn: {user['email']}\nmail: {user['email']}\nuserPassword: {user['password']}\n{disabled}"
-        )
-    for scope in population.SCOPES:
-        members = [f"member: uid={user['email']},ou=people,{BASE}\n" for user in population.USERS if scope in user["scope"]]
-        if members:
-            found.append(f"dn: cn={scope},ou=groups,{BASE}\nobjectClass: groupOfNames\ncn: {scope}\n" + "".join(members))
-    return "\n".join(found)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-//! A real OpenLDAP, its administrator, and the adapter for it.
+//! A real directory, its administrator, and the adapter for it.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
@@ -14,14 +14,20 @@ use iam_adapters::permission_source::{
 };
 use iam_adapters::resilient::Observer;
 use iam_adapters::{
-    ClaimSources, Clock, IamAdapter, Permission, Permissions, Replaceable, Subject, UpstreamSession,
+    ClaimSources, ClientContext, Clock, Credentials, IamAdapter, IamError, Permission, Permissions,
+    Refusal, Replaceable, Subject, UpstreamSession,
 };
 use iam_conformance::{Account, AccountState, ClaimMembers, Fixture};
 use ldap3::{LdapConnAsync, LdapConnSettings, Mod, Scope, SearchEntry, dn_escape};
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, RootCertStore};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use test_support::resilient::NoObserver;
+use test_support::suite::unique_name;
 
 use crate::launched::Launched;
 
@@ -29,9 +35,43 @@ use crate::launched::Launched;
 const DISPLAY_NAME: &str = "Zoë O'Neil, R&D";
 const DEPARTMENTS: [&str; 2] = ["beta gamma", "ümlaut"];
 
+/// A server that a launcher starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    OpenLdap,
+    DirectoryServer389,
+    Samba,
+}
+
+impl Kind {
+    const fn launcher(self) -> &'static str {
+        match self {
+            Self::OpenLdap => "SLAPD_LAUNCHER",
+            Self::DirectoryServer389 => "DS389_LAUNCHER",
+            Self::Samba => "SAMBA_LAUNCHER",
+        }
+    }
+
+    pub(super) const fn email_attribute(self) -> &'static str {
+        match self {
+            Self::OpenLdap | Self::DirectoryServer389 => "mail",
+            Self::Samba => "userPrincipalName",
+        }
+    }
+
+    const fn subject_attribute(self) -> &'static str {
+        match self {
+            Self::OpenLdap => "entryUUID",
+            Self::DirectoryServer389 => "nsUniqueId",
+            Self::Samba => "objectGUID",
+        }
+    }
+}
+
 /// What the launcher prints.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Facts {
+    flavour: String,
     pub(super) url: String,
     pub(super) plain_url: String,
     pub(super) socket_url: String,
@@ -46,6 +86,7 @@ pub(super) struct Facts {
 
 /// A running server. It is killed when it is dropped.
 pub(super) struct Directory {
+    pub(super) kind: Kind,
     pub(super) facts: Facts,
     adapter: Arc<dyn IamAdapter>,
     source: Arc<Replaceable<PermissionSource>>,
@@ -54,20 +95,22 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    pub(super) async fn start() -> Self {
-        Self::start_with(Vec::new()).await
+    pub(super) async fn start(kind: Kind) -> Self {
+        Self::start_with(kind, Vec::new()).await
     }
 
     /// Another server with the same entries, and their ids.
     pub(super) async fn copy(&self) -> Self {
-        Self::start_with(vec!["--copy-of".to_owned(), self.facts.home.clone()]).await
+        let copied = vec!["--copy-of".to_owned(), self.facts.home.clone()];
+        Self::start_with(self.kind, copied).await
     }
 
-    async fn start_with(arguments: Vec<String>) -> Self {
-        let (process, facts) = Launched::start::<Facts>("SLAPD_LAUNCHER", arguments).await;
+    async fn start_with(kind: Kind, arguments: Vec<String>) -> Self {
+        let (process, facts) = Launched::start::<Facts>(kind.launcher(), arguments).await;
         let source = PermissionSource::Groups(GroupTable::default());
         let source = Replaceable::shared(Arc::new(source));
         Self {
+            kind,
             adapter: with_groups(&facts, &source, json!({})),
             facts,
             source,
@@ -90,18 +133,57 @@ impl Directory {
         settings
     }
 
-    pub(super) fn user_dn(&self, email: &str) -> String {
-        format!("uid={},ou=people,{}", dn_escape(email), self.facts.base)
+    /// The address of the server by a name that is not in its certificate.
+    pub(super) fn unnamed_url(&self) -> String {
+        match self.kind {
+            Kind::OpenLdap => self.facts.url.replace("127.0.0.1", "127.0.0.2"),
+            Kind::DirectoryServer389 => self.facts.url.replace("127.0.0.1", "[::ffff:127.0.0.1]"),
+            Kind::Samba => {
+                let address = self.facts.url.trim_start_matches("ldaps://");
+                format!("ldaps://[::ffff:{address}]")
+            }
+        }
     }
 
-    fn group_dn(&self, name: &str) -> String {
-        format!("cn={},ou=groups,{}", dn_escape(name), self.facts.base)
+    pub(super) fn user_dn(&self, email: &str) -> String {
+        match self.kind {
+            Kind::OpenLdap | Kind::DirectoryServer389 => {
+                format!("uid={},ou=people,{}", dn_escape(email), self.facts.base)
+            }
+            Kind::Samba => format!(
+                "CN={},OU=people,{}",
+                dn_escape(local_part(email)),
+                self.facts.base
+            ),
+        }
+    }
+
+    pub(super) fn group_dn(&self, name: &str) -> String {
+        let (cn, ou) = match self.kind {
+            Kind::OpenLdap | Kind::DirectoryServer389 => ("cn", "ou"),
+            Kind::Samba => ("CN", "OU"),
+        };
+        format!("{cn}={},{ou}=groups,{}", dn_escape(name), self.facts.base)
+    }
+
+    fn trusting_itself(&self) -> LdapConnSettings {
+        let mut roots = RootCertStore::empty();
+        let certificates = CertificateDer::pem_file_iter(&self.facts.ca_file).expect("a file");
+        for certificate in certificates {
+            roots.add(certificate.expect("PEM")).expect("a certificate");
+        }
+        let tls = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        LdapConnSettings::new().set_config(Arc::new(tls))
     }
 
     /// A connection of the administrator.
     pub(super) async fn admin(&self) -> ldap3::Ldap {
         let (connection, mut ldap) =
-            LdapConnAsync::with_settings(LdapConnSettings::new(), &self.facts.plain_url)
+            LdapConnAsync::with_settings(self.trusting_itself(), &self.facts.url)
                 .await
                 .expect("a connection");
         ldap3::drive!(connection);
@@ -131,8 +213,53 @@ impl Directory {
         let found = admin.search(dn, Scope::Base, "(objectClass=*)", vec![attribute]);
         let (entries, _) = found.await.expect("a response").success().expect("found");
         let entry = entries.into_iter().next().expect("an entry");
-        let mut attributes = SearchEntry::construct(entry).attrs;
-        attributes.remove(attribute).unwrap_or_default()
+        let attributes = SearchEntry::construct(entry).attrs.into_iter();
+        let mut found = attributes.filter(|(name, _)| name.eq_ignore_ascii_case(attribute));
+        found.next().map_or_else(Vec::new, |(_, values)| values)
+    }
+
+    /// The id of a user, as the adapter states it.
+    async fn subject(&self, dn: &str) -> Subject {
+        let id = match self.kind {
+            Kind::OpenLdap | Kind::DirectoryServer389 => self
+                .values(dn, self.kind.subject_attribute())
+                .await
+                .pop()
+                .expect("an id"),
+            Kind::Samba => {
+                let mut admin = self.admin().await;
+                let found = admin.search(dn, Scope::Base, "(objectClass=*)", vec!["objectGUID"]);
+                let (entries, _) = found.await.expect("a response").success().expect("found");
+                let entry = SearchEntry::construct(entries.into_iter().next().expect("an entry"));
+                let bytes = match entry.bin_attrs.get("objectGUID") {
+                    Some(values) => values[0].clone(),
+                    None => entry.attrs["objectGUID"][0].clone().into_bytes(),
+                };
+                let order = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
+                let digits = order.map(|at| format!("{:02x}", bytes[at])).concat();
+                let groups = [0..8, 8..12, 12..16, 16..20, 20..32].map(|range| &digits[range]);
+                groups.join("-")
+            }
+        };
+        Subject::new(id).expect("a subject")
+    }
+
+    /// Three wrong passwords, after which the right one is refused too.
+    pub(super) async fn lock_by_wrong_passwords(&self, user: &Account) {
+        let adapter = self.bare(json!({}));
+        let log_in = async |password: &str| {
+            let credentials = Credentials::new(user.email.clone(), password.into());
+            let (credentials, client) =
+                (credentials.expect("credentials"), ClientContext::default());
+            let login = adapter.authenticate(&credentials, &client);
+            login.await.map(|_| ())
+        };
+        for _ in 0..3 {
+            let refused = log_in("wrong").await;
+            assert_eq!(refused, Err(IamError::Refused(Refusal::InvalidCredentials)));
+        }
+        let refused = log_in(user.password.expose_secret()).await;
+        assert_eq!(refused, Err(IamError::Refused(Refusal::Locked)));
     }
 
     /// Adds a group with members to those that have the scope of their name.
@@ -145,18 +272,25 @@ impl Directory {
         {
             return;
         }
-        // A group needs a member. 68: it is one of those that every directory has.
-        let attributes = vec![
-            ("objectClass", HashSet::from(["groupOfNames"])),
-            ("cn", HashSet::from([name])),
-            ("member", HashSet::from([self.facts.admin_dn.as_str()])),
-        ];
+        // A group of names needs a member.
+        let account = format!("g-{:.16}", unique_name());
+        let attributes: &[(&str, &str)] = match self.kind {
+            Kind::OpenLdap | Kind::DirectoryServer389 => &[
+                ("objectClass", "groupOfNames"),
+                ("cn", name),
+                ("member", &self.facts.bind_dn),
+            ],
+            Kind::Samba => &[("objectClass", "group"), ("sAMAccountName", &account)],
+        };
+        let attributes = attributes.iter();
+        let attributes = attributes.map(|(name, value)| (*name, HashSet::from([*value])));
         let added = self
             .admin()
             .await
-            .add(&self.group_dn(name), attributes)
+            .add(&self.group_dn(name), attributes.collect())
             .await;
         let result = added.expect("a response").rc;
+        // 68: it is one of those that every directory has.
         assert!(matches!(result, 0 | 68), "{result}");
         let groups = self.groups.lock().expect("the groups").clone();
         let rules = groups.into_iter().map(|name| GroupRule {
@@ -188,11 +322,12 @@ impl Directory {
 fn settings(facts: &Facts, more: Value) -> LdapSettings {
     let mut section = json!({
         "urls": [facts.url],
+        "flavour": facts.flavour,
         "issuer": "directory.test",
         "ca_file": facts.ca_file,
         "bind_dn": facts.bind_dn,
         "bind_password": facts.bind_password,
-        "users_base": format!("ou=people,{}", facts.base),
+        "users_base": format!("OU=people,{}", facts.base),
     });
     let members = section.as_object_mut().expect("an object");
     members.extend(more.as_object().expect("an object").clone());
@@ -262,27 +397,43 @@ impl Fixture for Directory {
         password: &SecretString,
         permissions: &Permissions,
     ) -> Subject {
-        let dn = self.user_dn(email);
-        self.add(
-            &dn,
-            &[
-                ("objectClass", &["inetOrgPerson"]),
-                ("uid", &[email]),
-                ("cn", &["A user"]),
-                ("sn", &["user"]),
-                ("mail", &[email]),
-                ("userPassword", &[password.expose_secret()]),
-                ("displayName", &[DISPLAY_NAME]),
-                ("departmentNumber", &DEPARTMENTS),
-            ],
-        )
-        .await;
+        let (dn, name) = (self.user_dn(email), local_part(email));
+        let password = password.expose_secret();
+        match self.kind {
+            Kind::OpenLdap | Kind::DirectoryServer389 => {
+                let attributes: [(&str, &[&str]); 8] = [
+                    ("objectClass", &["inetOrgPerson"]),
+                    ("uid", &[email]),
+                    ("cn", &["A user"]),
+                    ("sn", &["user"]),
+                    ("mail", &[email]),
+                    ("userPassword", &[password]),
+                    ("displayName", &[DISPLAY_NAME]),
+                    ("departmentNumber", &DEPARTMENTS),
+                ];
+                self.add(&dn, &attributes).await;
+            }
+            Kind::Samba => {
+                let account = format!("{name:.20}");
+                let attributes: [(&str, &[&str]); 7] = [
+                    ("objectClass", &["user"]),
+                    ("sAMAccountName", &[&account]),
+                    ("userPrincipalName", &[email]),
+                    ("mail", &[email]),
+                    ("displayName", &[DISPLAY_NAME]),
+                    ("departmentNumber", &DEPARTMENTS),
+                    ("userAccountControl", &["544"]),
+                ];
+                self.add(&dn, &attributes).await;
+                self.set_unicode_password(&dn, password).await;
+                self.replace(&dn, "userAccountControl", &["512"]).await;
+            }
+        }
         for permission in permissions.iter() {
             self.create_group(permission.as_str()).await;
             self.change_members(permission.as_str(), &dn, true).await;
         }
-        let id = self.values(&dn, "entryUUID").await.pop();
-        Subject::new(id.expect("an id")).expect("a subject")
+        self.subject(&dn).await
     }
 
     async fn create_user_with_otp(&self, _: &str, _: &SecretString) -> Subject {
@@ -298,12 +449,24 @@ impl Fixture for Directory {
         deleted.expect("a response").success().expect("deleted");
     }
 
-    /// The policy makes users change a password that an administrator sets.
+    /// The policy of OpenLDAP makes users change a password that an administrator sets.
     async fn set_password(&self, user: &Account, password: &SecretString) {
         let dn = self.user_dn(&user.email);
-        self.replace(&dn, "userPassword", &[password.expose_secret()])
-            .await;
-        self.replace(&dn, "pwdReset", &["FALSE"]).await;
+        match self.kind {
+            Kind::OpenLdap => {
+                self.replace(&dn, "userPassword", &[password.expose_secret()])
+                    .await;
+                self.replace(&dn, "pwdReset", &["FALSE"]).await;
+            }
+            Kind::DirectoryServer389 => {
+                self.replace(&dn, "userPassword", &[password.expose_secret()])
+                    .await;
+            }
+            Kind::Samba => {
+                self.set_unicode_password(&dn, password.expose_secret())
+                    .await
+            }
+        }
     }
 
     async fn set_permissions(&self, user: &Account, permissions: &Permissions) {
@@ -326,23 +489,64 @@ impl Fixture for Directory {
 
     async fn set_state(&self, user: &Account, state: AccountState) {
         let dn = self.user_dn(&user.email);
-        let locked: &[&str] = match state {
-            AccountState::Disabled => &["000001010000Z"],
-            AccountState::Locked => {
-                let now = jiff::Timestamp::now();
-                let now = now.strftime("%Y%m%d%H%M%SZ").to_string();
-                self.replace(&dn, "pwdAccountLockedTime", &[&now]).await;
-                return;
+        let now = jiff::Timestamp::now();
+        let time = |time: jiff::Timestamp| time.strftime("%Y%m%d%H%M%SZ").to_string();
+        let (now, later) = (time(now), time(now + jiff::SignedDuration::from_hours(1)));
+        let changes: Vec<(&str, Vec<&str>)> = match (self.kind, state) {
+            (Kind::OpenLdap, AccountState::Active) => {
+                vec![
+                    ("pwdAccountLockedTime", vec![]),
+                    ("pwdReset", vec!["FALSE"]),
+                ]
             }
-            AccountState::Active | AccountState::Incomplete => &[],
+            (Kind::OpenLdap, AccountState::Disabled) => {
+                vec![("pwdAccountLockedTime", vec!["000001010000Z"])]
+            }
+            (Kind::OpenLdap, AccountState::Locked) => vec![("pwdAccountLockedTime", vec![&now])],
+            (Kind::OpenLdap, AccountState::Incomplete) => {
+                vec![("pwdAccountLockedTime", vec![]), ("pwdReset", vec!["TRUE"])]
+            }
+            (Kind::DirectoryServer389, AccountState::Active) => vec![
+                ("nsAccountLock", vec![]),
+                ("accountUnlockTime", vec![]),
+                ("passwordRetryCount", vec![]),
+                ("passwordExpirationTime", vec![&later]),
+            ],
+            (Kind::DirectoryServer389, AccountState::Disabled) => {
+                vec![("nsAccountLock", vec!["TRUE"])]
+            }
+            (Kind::DirectoryServer389, AccountState::Locked) => vec![
+                ("nsAccountLock", vec![]),
+                ("passwordRetryCount", vec!["3"]),
+                ("accountUnlockTime", vec![&later]),
+            ],
+            (Kind::DirectoryServer389, AccountState::Incomplete) => vec![
+                ("nsAccountLock", vec![]),
+                ("accountUnlockTime", vec![]),
+                ("passwordRetryCount", vec![]),
+                ("passwordExpirationTime", vec!["19700101000000Z"]),
+            ],
+            (Kind::Samba, AccountState::Active) => vec![
+                ("userAccountControl", vec!["512"]),
+                ("lockoutTime", vec!["0"]),
+                ("pwdLastSet", vec!["-1"]),
+            ],
+            (Kind::Samba, AccountState::Disabled) => vec![("userAccountControl", vec!["514"])],
+            (Kind::Samba, AccountState::Incomplete) => {
+                vec![
+                    ("userAccountControl", vec!["512"]),
+                    ("pwdLastSet", vec!["0"]),
+                ]
+            }
+            (Kind::Samba, AccountState::Locked) => {
+                self.replace(&dn, "userAccountControl", &["512"]).await;
+                self.replace(&dn, "pwdLastSet", &["-1"]).await;
+                return self.lock_by_wrong_passwords(user).await;
+            }
         };
-        self.replace(&dn, "pwdAccountLockedTime", locked).await;
-        let is_reset = if state == AccountState::Incomplete {
-            "TRUE"
-        } else {
-            "FALSE"
-        };
-        self.replace(&dn, "pwdReset", &[is_reset]).await;
+        for (attribute, values) in changes {
+            self.replace(&dn, attribute, &values).await;
+        }
     }
 
     async fn end_session(&self, _: &Account, _: &UpstreamSession) -> Vec<String> {
@@ -354,4 +558,19 @@ impl Fixture for Directory {
         self.set_password(user, &user.password).await;
         Vec::new()
     }
+}
+
+impl Directory {
+    /// Active Directory takes a password in quotes, in UTF-16.
+    async fn set_unicode_password(&self, dn: &str, password: &str) {
+        let quoted = format!("\"{password}\"");
+        let value: Vec<u8> = quoted.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let changes = vec![Mod::Replace(b"unicodePwd".to_vec(), HashSet::from([value]))];
+        let changed = self.admin().await.modify(dn, changes).await;
+        changed.expect("a response").success().expect("changed");
+    }
+}
+
+fn local_part(email: &str) -> &str {
+    email.split('@').next().expect("a part")
 }

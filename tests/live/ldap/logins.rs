@@ -38,12 +38,9 @@ fn refused(refusal: Refusal) -> Option<IamError> {
     Some(IamError::Refused(refusal))
 }
 
-#[tokio::test]
-#[ignore = "needs a real OpenLDAP: tests/run installs it"]
-async fn refusal_of_each_state_has_its_reason_in_the_log() {
-    let directory = Directory::start().await;
+pub(super) async fn refusal_of_each_state_has_its_reason_in_the_log(directory: &Directory) {
     let adapter = directory.bare(json!({}));
-    let user = user(&directory).await;
+    let user = user(directory).await;
     for (state, refusal) in [
         (AccountState::Disabled, Refusal::Disabled),
         (AccountState::Incomplete, Refusal::Incomplete),
@@ -54,10 +51,7 @@ async fn refusal_of_each_state_has_its_reason_in_the_log() {
         assert_eq!(login.err(), refused(refusal), "{state:?}");
     }
     directory.set_state(&user, AccountState::Active).await;
-    for _ in 0..3 {
-        let login = log_in(&*adapter, &user.email, "wrong").await;
-        assert_eq!(login.err(), refused(Refusal::InvalidCredentials));
-    }
+    directory.lock_by_wrong_passwords(&user).await;
     let login = log_in(&*adapter, &user.email, PASSWORD).await;
     assert_eq!(
         login.err(),
@@ -69,12 +63,9 @@ async fn refusal_of_each_state_has_its_reason_in_the_log() {
 }
 
 /// The filter would match every user, some users or no user, without the escapes of RFC 4515.
-#[tokio::test]
-#[ignore = "needs a real OpenLDAP: tests/run installs it"]
-async fn address_is_never_a_pattern() {
-    let directory = Directory::start().await;
+pub(super) async fn address_is_never_a_pattern(directory: &Directory) {
     let adapter = directory.bare(json!({}));
-    user(&directory).await;
+    user(directory).await;
     for email in [
         "*@example.test",
         "*)(mail=*@example.test",
@@ -90,11 +81,8 @@ async fn address_is_never_a_pattern() {
     }
 }
 
-#[tokio::test]
-#[ignore = "needs a real OpenLDAP: tests/run installs it"]
-async fn address_of_two_entries_is_a_fault_and_no_login() {
-    let directory = Directory::start().await;
-    let (one, other) = (user(&directory).await, user(&directory).await);
+pub(super) async fn address_of_two_entries_is_a_fault_and_no_login(directory: &Directory) {
+    let (one, other) = (user(directory).await, user(directory).await);
     directory
         .replace(&directory.user_dn(&other.email), "mail", &[&one.email])
         .await;
@@ -107,38 +95,45 @@ async fn address_of_two_entries_is_a_fault_and_no_login() {
     );
 }
 
-#[tokio::test]
-#[ignore = "needs a real OpenLDAP: tests/run installs it"]
-async fn every_kind_of_connection_works_and_the_first_server_that_responds_is_used() {
-    let directory = Directory::start().await;
+pub(super) async fn every_kind_of_connection_works(directory: &Directory) {
     let facts = &directory.facts;
-    let user = user(&directory).await;
-    let closed = "ldaps://127.0.0.1:1";
     for settings in [
-        json!({}),
         json!({"urls": [facts.plain_url]}),
         json!({"urls": [facts.plain_url], "start_tls": true}),
         json!({"urls": [facts.socket_url]}),
-        json!({"urls": [closed, facts.url]}),
     ] {
-        let adapter = directory.bare(settings.clone());
-        assert_eq!(adapter.probe().await, Ok(()), "{settings}");
-        let login = log_in(&*adapter, &user.email, PASSWORD).await;
-        let session = login
-            .unwrap_or_else(|fault| panic!("{settings}: {fault:#}"))
-            .session;
-        assert_eq!(session.subject, user.subject);
+        works_with(directory, settings).await;
     }
 }
 
-#[tokio::test]
-#[ignore = "needs a real OpenLDAP: tests/run installs it"]
-async fn each_wrong_setting_is_named() {
-    let directory = Directory::start().await;
+pub(super) async fn first_server_that_responds_is_used(directory: &Directory) {
+    works_with(
+        directory,
+        json!({"urls": ["ldaps://127.0.0.1:1", directory.facts.url]}),
+    )
+    .await;
+}
+
+async fn works_with(directory: &Directory, settings: Value) {
+    let user = user(directory).await;
+    let adapter = directory.bare(settings.clone());
+    assert_eq!(adapter.probe().await, Ok(()), "{settings}");
+    let login = log_in(&*adapter, &user.email, PASSWORD).await;
+    let session = login
+        .unwrap_or_else(|fault| panic!("{settings}: {fault:#}"))
+        .session;
+    assert_eq!(session.subject, user.subject);
+}
+
+pub(super) async fn each_wrong_setting_is_named(directory: &Directory) {
     let facts = &directory.facts;
+    let (nowhere, hidden) = (
+        format!("OU=nowhere,{}", facts.base),
+        format!("OU=hidden,{}", facts.base),
+    );
     let of = |kind: &'static str| move |fault: &IamError| fault.kind() == kind;
     let misconfigured = |what| move |fault: &IamError| matches!(fault, IamError::Misconfigured { what: found, .. } if *found == what);
-    let by_name = facts.url.replace("127.0.0.1", "127.0.0.2");
+    let unnamed = directory.unnamed_url();
     let cases: [(Value, &dyn Fn(&IamError) -> bool, &str); 11] = [
         (
             json!({"urls": ["ldaps://127.0.0.1:1"]}),
@@ -146,7 +141,7 @@ async fn each_wrong_setting_is_named() {
             "the connection failed",
         ),
         (
-            json!({"urls": [by_name]}),
+            json!({"urls": [unnamed]}),
             &misconfigured(Misconfiguration::Tls),
             "another host name",
         ),
@@ -176,17 +171,17 @@ async fn each_wrong_setting_is_named() {
             "bind_dn",
         ),
         (
-            json!({"users_base": "ou=nowhere,dc=example,dc=test"}),
+            json!({"users_base": nowhere}),
             &misconfigured(Misconfiguration::Other),
             "users_base",
         ),
         (
-            json!({"users_base": "ou=hidden,dc=example,dc=test"}),
+            json!({"users_base": hidden}),
             &misconfigured(Misconfiguration::Other),
             "users_base",
         ),
         (
-            json!({"groups_base": "ou=nowhere,dc=example,dc=test"}),
+            json!({"groups_base": nowhere}),
             &misconfigured(Misconfiguration::Other),
             "groups_base",
         ),
@@ -205,7 +200,7 @@ async fn each_wrong_setting_is_named() {
         assert!(is_expected(&fault), "{settings}: {fault:?}");
         assert!(format!("{fault:#}").contains(text), "{settings}: {fault:#}");
     }
-    let user = user(&directory).await;
+    let user = user(directory).await;
     let attribute = directory.bare(json!({"subject_attribute": "seeAlso"}));
     let fault = log_in(&*attribute, &user.email, PASSWORD)
         .await

@@ -9,6 +9,10 @@ use super::logins::{log_in, user};
 
 const PASSWORD: &str = "Aa1! p\u{e4}ss ";
 
+pub(super) async fn adapter_passes_the_conformance_suite(directory: &Directory) {
+    iam_conformance::all(directory).await;
+}
+
 async fn is_active(directory: &Directory, session: &UpstreamSession) -> bool {
     let introspected = directory.bare(json!({})).introspect(session).await;
     matches!(
@@ -17,12 +21,11 @@ async fn is_active(directory: &Directory, session: &UpstreamSession) -> bool {
     )
 }
 
-#[tokio::test]
-#[ignore = "needs a real OpenLDAP: tests/run installs it"]
-async fn temporary_lock_ends_no_session_and_what_an_administrator_does_ends_it() {
-    let directory = Directory::start().await;
+pub(super) async fn temporary_lock_ends_no_session_and_what_an_administrator_does_ends_it(
+    directory: &Directory,
+) {
     let adapter = directory.bare(json!({}));
-    let user = user(&directory).await;
+    let user = user(directory).await;
     let session = log_in(&*adapter, &user.email, PASSWORD)
         .await
         .expect("a login")
@@ -33,41 +36,38 @@ async fn temporary_lock_ends_no_session_and_what_an_administrator_does_ends_it()
             .expect_err("refused");
     }
     assert!(
-        is_active(&directory, &session).await,
+        is_active(directory, &session).await,
         "locked by wrong passwords"
     );
     directory.set_state(&user, AccountState::Disabled).await;
-    assert!(!is_active(&directory, &session).await, "disabled");
+    assert!(!is_active(directory, &session).await, "disabled");
     directory.set_state(&user, AccountState::Active).await;
-    assert!(is_active(&directory, &session).await, "enabled again");
+    assert!(is_active(directory, &session).await, "enabled again");
     directory
         .set_password(&user, &"another-password".into())
         .await;
     assert!(
-        !is_active(&directory, &session).await,
+        !is_active(directory, &session).await,
         "the password was changed"
     );
     let session = log_in(&*adapter, &user.email, "another-password")
         .await
         .expect("a login")
         .session;
-    assert!(is_active(&directory, &session).await);
+    assert!(is_active(directory, &session).await);
     directory.set_state(&user, AccountState::Incomplete).await;
     assert!(
-        !is_active(&directory, &session).await,
+        !is_active(directory, &session).await,
         "the password must be changed"
     );
     directory.set_state(&user, AccountState::Active).await;
     directory.delete_user(&user).await;
-    assert!(!is_active(&directory, &session).await, "deleted");
+    assert!(!is_active(directory, &session).await, "deleted");
 }
 
 /// The second server is a copy of the first one, so it has the same ids.
-#[tokio::test]
-#[ignore = "needs a real OpenLDAP: tests/run installs it"]
-async fn server_that_lags_behind_ends_no_session() {
-    let first = Directory::start().await;
-    let user = user(&first).await;
+pub(super) async fn server_that_lags_behind_ends_no_session(first: &Directory) {
+    let user = user(first).await;
     let second = first.copy().await;
     let both = json!({"urls": [first.facts.url, second.facts.url]});
     // Certificates of both authorities.
@@ -93,11 +93,10 @@ async fn server_that_lags_behind_ends_no_session() {
     );
 }
 
-#[tokio::test]
-#[ignore = "needs a real OpenLDAP: tests/run installs it"]
-async fn groups_within_groups_are_found_and_long_answers_are_read_in_pages() {
-    let directory = Directory::start().await;
-    let user = user(&directory).await;
+pub(super) async fn groups_within_groups_are_found_and_long_answers_are_read_in_pages(
+    directory: &Directory,
+) {
+    let user = user(directory).await;
     let dn = directory.user_dn(&user.email);
     for number in 0..600 {
         let name = format!("group-{number}");
@@ -107,8 +106,8 @@ async fn groups_within_groups_are_found_and_long_answers_are_read_in_pages() {
     directory.create_group("team").await;
     directory.create_group("company").await;
     directory.change_members("team", &dn, true).await;
-    let team = format!("cn=team,ou=groups,{}", directory.facts.base);
-    let company = format!("cn=company,ou=groups,{}", directory.facts.base);
+    let team = directory.group_dn("team");
+    let company = directory.group_dn("company");
     directory.change_members("company", &team, true).await;
     // A circle ends.
     directory.change_members("team", &company, true).await;
