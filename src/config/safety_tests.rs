@@ -270,3 +270,44 @@ fn key_directories_must_exist_and_differ() {
         "{absent:?}"
     );
 }
+
+#[test]
+fn production_with_a_directory_needs_redis_or_the_consent_to_local_logouts() {
+    let files = Files::new();
+    let directory = r#"
+        environment = "production"
+        [http]
+        public_url = "https://auth.example.test"
+        [permissions]
+        source = "groups"
+        groups = [{ group = "cn=staff", scopes = ["urn:shop:orders:order:read"] }]
+        [iam.ldap]
+        urls = "ldaps://ldap.example.test"
+        issuer = "directory"
+        bind_dn = "cn=gateway"
+        bind_password = "0123456789abcdef"
+        users_base = "dc=test"
+    "#;
+    let redis = "[redis]\nurl = 'rediss://redis.example.test'\n";
+    let directory = format!("{directory}{}", files.keys());
+    let found = problems(&directory, &[]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("iam.ldap: needs [redis]"), "{found:?}");
+    assert!(found[0].contains("accept_local_logout"), "{found:?}");
+    let consent = [("IAM__LDAP__ACCEPT_LOCAL_LOGOUT", "true")];
+    assert_eq!(problems(&directory, &consent), [""; 0]);
+    let found = problems(&format!("{directory}{redis}"), &[]);
+    assert!(
+        !found.iter().any(|problem| problem.starts_with("iam.ldap")),
+        "{found:?}"
+    );
+    let found = problems(&directory, &[consent[0], ("PERMISSIONS__SOURCE", "iam")]);
+    assert!(
+        found.contains(
+            &"permissions.source: must be groups or http: [iam.ldap] has no permissions (set in \
+              AUTH_GATEWAY__PERMISSIONS__SOURCE)"
+                .to_owned()
+        ),
+        "{found:?}"
+    );
+}

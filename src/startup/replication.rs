@@ -41,9 +41,18 @@ pub(super) fn stream(
     gateway: &Gateway,
 ) -> Option<ReplicationStream> {
     let (redis, outboxes) = parts.replication.clone()?;
-    let deadline = settings.redis.as_ref()?.catch_up_deadline;
+    let deadline = catch_up_deadline(settings);
     let replica = Arc::clone(&gateway.replica);
     Some(ReplicationStream::new(redis, outboxes, replica, deadline))
+}
+
+/// When a gateway that cannot read Redis issues tokens: its IAMs have the sessions and report the ended ones as
+/// inactive. `None`: never, because an IAM has no sessions, so that only Redis knows which ones were ended.
+pub(super) fn catch_up_deadline(settings: &Settings) -> Option<Duration> {
+    if settings.iams.iter().any(|iam| iam.adapter.needs_redis()) {
+        return None;
+    }
+    settings.redis.as_ref().map(|redis| redis.catch_up_deadline)
 }
 
 /// A running replication stream: what is pending, and its task.

@@ -22,8 +22,11 @@ const NOW: Duration = Duration::from_secs(1_800_000_000);
 const DEADLINE: Duration = Duration::from_secs(10);
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// A gateway with a Redis at this port.
-fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, ReplicationStream) {
+/// A gateway with a Redis at this port, which it waits for until the deadline.
+fn gateway(
+    port: u16,
+    deadline: Option<Duration>,
+) -> (Arc<Gateway>, Arc<Health>, ReplicationStream) {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(NOW));
     let settings = settings(&[("redis.url", &format!("redis://127.0.0.1:{port}"))]);
     let parts = prepare(&settings, clock);
@@ -37,7 +40,7 @@ fn gateway(port: u16) -> (Arc<Gateway>, Arc<Health>, ReplicationStream) {
     }
     let (redis, outboxes) = parts.replication.expect("a Redis");
     let replica = Arc::clone(&gateway.replica);
-    let stream = ReplicationStream::new(redis, outboxes, replica, DEADLINE);
+    let stream = ReplicationStream::new(redis, outboxes, replica, deadline);
     (gateway, health, stream)
 }
 
@@ -65,15 +68,19 @@ fn report(gateway: &Gateway, health: &Health) -> (Readiness, Vec<&'static str>) 
     (report.readiness, codes.collect())
 }
 
-/// One Redis refuses connections, the other accepts them and never responds.
-#[tokio::test(start_paused = true)]
-async fn no_token_is_issued_before_the_catch_up_deadline_if_redis_refuses_or_hangs() {
+/// Two ports: one refuses connections, the other accepts them and never responds.
+fn unusable_redis() -> (TcpListener, [u16; 2]) {
     let hanging = TcpListener::bind("127.0.0.1:0").expect("a port");
     let closed = TcpListener::bind("127.0.0.1:0").expect("a port");
     let ports = [&hanging, &closed].map(|port| port.local_addr().expect("an address").port());
-    drop(closed);
+    (hanging, ports)
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_token_is_issued_before_the_catch_up_deadline_if_redis_refuses_or_hangs() {
+    let (_hanging, ports) = unusable_redis();
     for port in ports {
-        let (gateway, health, stream) = gateway(port);
+        let (gateway, health, stream) = gateway(port, Some(DEADLINE));
         let catching_up = (Readiness::NotReady, vec!["revocations_catching_up"]);
         assert_eq!(report(&gateway, &health), catching_up);
         let running = tokio::spawn(stream.run());
@@ -85,6 +92,20 @@ async fn no_token_is_issued_before_the_catch_up_deadline_if_redis_refuses_or_han
         assert_eq!(exchange(&gateway).await, Ok(()));
         let alone = (Readiness::Degraded, vec!["revocations_unreachable"]);
         assert_eq!(report(&gateway, &health), alone);
+        running.abort();
+    }
+}
+
+/// Only Redis knows which sessions of a directory were ended.
+#[tokio::test(start_paused = true)]
+async fn no_token_is_ever_issued_without_redis_if_there_is_no_deadline() {
+    let (_hanging, ports) = unusable_redis();
+    for port in ports {
+        let (gateway, _, stream) = gateway(port, None);
+        let running = tokio::spawn(stream.run());
+        tokio::time::sleep(1000 * DEADLINE).await;
+        let refused = exchange(&gateway).await;
+        assert_eq!(refused, Err(NotReady::CatchingUp.into()));
         running.abort();
     }
 }

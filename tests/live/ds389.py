@@ -130,7 +130,7 @@ class Ds389(Server):
             raise ValueError("not ready")
         return {
             "flavour": "389ds",
-            "url": f"ldaps://127.0.0.1:{(home / 'tls-port').read_text()}",
+            "url": f"ldaps://localhost:{(home / 'tls-port').read_text()}",
             "plain_url": f"ldap://127.0.0.1:{port}",
             "socket_url": "",
             "ca_file": str(home / "etc" / "ca.crt"),

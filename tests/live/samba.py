@@ -120,7 +120,7 @@ class Samba(Server):
         return {
             "flavour": "active-directory",
             "url": f"ldaps://{address}",
-            "plain_url": f"ldap://{address}",
+            "plain_url": f"ldap://{address}:389",
             "socket_url": "",
             "ca_file": str(home / "ca.pem"),
             "base": BASE,

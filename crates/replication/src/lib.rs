@@ -48,7 +48,7 @@ pub struct ReplicationStream {
     redis: Redis,
     outboxes: Outboxes,
     replica: Arc<ReplicaState>,
-    catch_up_deadline: Duration,
+    catch_up_deadline: Option<Duration>,
     revocations: Log<RevocationCodec, { format::ENTRY_LEN }>,
     logins: [LoginLog; 2],
 }
@@ -93,13 +93,13 @@ impl Outboxes {
 
 impl ReplicationStream {
     /// Makes the replica one of those that use this Redis, without connecting. What it sends comes from the
-    /// outboxes. If it cannot read the stream, it issues no tokens until the deadline has passed.
+    /// outboxes. If it cannot read the stream, it issues no tokens until the deadline has passed; `None`: until it can.
     #[must_use]
     pub fn new(
         redis: Redis,
         outboxes: Outboxes,
         replica: Arc<ReplicaState>,
-        catch_up_deadline: Duration,
+        catch_up_deadline: Option<Duration>,
     ) -> Self {
         let outbox = outboxes.revocations.clone();
         let codec = RevocationCodec(Arc::clone(&replica));
@@ -133,10 +133,12 @@ impl ReplicationStream {
         }
     }
 
-    /// Lets the gateway issue tokens without Redis after the deadline: its IAM has the sessions, and
-    /// reports the ended ones as inactive. (With an IAM without sessions, it would have to refuse.)
+    /// Lets the gateway issue tokens without Redis after the deadline.
     async fn enforce_sync_deadline(&self) {
-        sleep(self.catch_up_deadline).await;
+        let Some(deadline) = self.catch_up_deadline else {
+            return;
+        };
+        sleep(deadline).await;
         if self.replica.revocations.serve_without_catching_up() {
             tracing::warn!("tokens are issued without the revocations of the other replicas");
             self.revocations.report();

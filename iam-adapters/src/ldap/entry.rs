@@ -1,11 +1,11 @@
 //! What an entry of a directory states about a user.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use ldap3::SearchEntry;
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use super::Flavour;
 use crate::claims::{ClaimSources, ClaimType};
@@ -179,33 +179,14 @@ pub(super) fn compare(of_entry: Option<&str>, of_session: Option<&str>) -> Gener
 
 /// The text of an `objectGUID`, as Windows shows it: the first three groups are little-endian.
 fn guid_text(bytes: &[u8]) -> Option<String> {
-    let [a, b, c, d, e, f, g, h, rest @ ..] = bytes else {
-        return None;
-    };
-    let ([i, j], [_, _, _, _, _, _]) = rest.split_first_chunk()? else {
-        return None;
-    };
-    let mut text =
-        format!("{d:02x}{c:02x}{b:02x}{a:02x}-{f:02x}{e:02x}-{h:02x}{g:02x}-{i:02x}{j:02x}-");
-    for byte in rest.iter().skip(2) {
-        let _ = write!(text, "{byte:02x}");
-    }
-    Some(text)
+    let bytes = bytes.try_into().ok()?;
+    Some(Uuid::from_bytes_le(bytes).to_string())
 }
 
 /// The value of an `objectGUID` in a filter, each byte escaped (RFC 4515 section 3); `None`: the text is none.
 pub(super) fn guid_filter(text: &str) -> Option<String> {
-    let digits: String = text.chars().filter(|character| *character != '-').collect();
-    let order = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
-    let escaped: Option<String> = order
-        .into_iter()
-        .map(|index| {
-            let byte = digits.get(index * 2..index * 2 + 2)?;
-            let byte = u8::from_str_radix(byte, 16).ok()?;
-            Some(format!("\\{byte:02x}"))
-        })
-        .collect();
-    escaped.filter(|_| digits.len() == 32)
+    let bytes = Uuid::try_parse(text).ok()?.to_bytes_le();
+    Some(bytes.map(|byte| format!("\\{byte:02x}")).concat())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use strum::{EnumString, IntoStaticStr, VariantNames};
-use url::Url;
+use url::{Host, Url};
 
 use super::Ldap;
 use crate::adapter::{IamAdapter, SetupError};
@@ -212,12 +212,15 @@ impl AdapterSettings for LdapSettings {
         }
         for url in &self.urls {
             match url.scheme() {
-                "ldaps" | "ldapi" => {}
                 "ldap" if production && !self.start_tls => {
                     add("urls: must be ldaps in production, or start_tls must be true");
                 }
-                "ldap" => {}
+                "ldaps" | "ldapi" | "ldap" => {}
                 _ => add("urls: must be ldaps, ldap or ldapi"),
+            }
+            let has_tls = url.scheme() == "ldaps" || self.start_tls;
+            if has_tls && matches!(url.host(), Some(Host::Ipv6(_))) {
+                add("urls: with TLS a server must have a name or an IPv4 address");
             }
             let is_bare = url.username().is_empty()
                 && url.password().is_none()

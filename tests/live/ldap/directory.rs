@@ -52,13 +52,6 @@ impl Kind {
         }
     }
 
-    pub(super) const fn email_attribute(self) -> &'static str {
-        match self {
-            Self::OpenLdap | Self::DirectoryServer389 => "mail",
-            Self::Samba => "userPrincipalName",
-        }
-    }
-
     const fn subject_attribute(self) -> &'static str {
         match self {
             Self::OpenLdap => "entryUUID",
@@ -111,7 +104,7 @@ impl Directory {
         let source = Replaceable::shared(Arc::new(source));
         Self {
             kind,
-            adapter: with_groups(&facts, &source, json!({})),
+            adapter: with_groups(&facts, &source, &json!({})),
             facts,
             source,
             groups: Mutex::default(),
@@ -120,7 +113,7 @@ impl Directory {
     }
 
     /// The adapter with more settings, without permissions.
-    pub(super) fn bare(&self, more: Value) -> Arc<Ldap> {
+    pub(super) fn bare(&self, more: &Value) -> Arc<Ldap> {
         adapter(&self.facts, more)
     }
 
@@ -133,15 +126,12 @@ impl Directory {
         settings
     }
 
-    /// The address of the server by a name that is not in its certificate.
-    pub(super) fn unnamed_url(&self) -> String {
+    /// The address of the server by a name that is not in its certificate. Samba listens at one address only.
+    pub(super) fn unnamed_url(&self) -> Option<String> {
         match self.kind {
-            Kind::OpenLdap => self.facts.url.replace("127.0.0.1", "127.0.0.2"),
-            Kind::DirectoryServer389 => self.facts.url.replace("127.0.0.1", "[::ffff:127.0.0.1]"),
-            Kind::Samba => {
-                let address = self.facts.url.trim_start_matches("ldaps://");
-                format!("ldaps://[::ffff:{address}]")
-            }
+            Kind::OpenLdap => Some(self.facts.url.replace("127.0.0.1", "127.0.0.2")),
+            Kind::DirectoryServer389 => Some(self.facts.url.replace("localhost", "127.0.0.1")),
+            Kind::Samba => None,
         }
     }
 
@@ -194,16 +184,15 @@ impl Directory {
 
     pub(super) async fn add(&self, dn: &str, attributes: &[(&str, &[&str])]) {
         let attributes = attributes.iter();
-        let attributes =
-            attributes.map(|(name, values)| (*name, HashSet::from_iter(values.iter().copied())));
+        let attributes = attributes.map(|(name, values)| (*name, values.iter().copied().collect()));
         let added = self.admin().await.add(dn, attributes.collect()).await;
         added.expect("a response").success().expect("added");
     }
 
     pub(super) async fn replace(&self, dn: &str, attribute: &str, values: &[&str]) {
         let values = values.iter().copied().collect();
-        let changes = vec![Mod::Replace(attribute, values)];
-        let changed = self.admin().await.modify(dn, changes).await;
+        let replacements = vec![Mod::Replace(attribute, values)];
+        let changed = self.admin().await.modify(dn, replacements).await;
         changed.expect("a response").success().expect("changed");
     }
 
@@ -246,7 +235,7 @@ impl Directory {
 
     /// Three wrong passwords, after which the right one is refused too.
     pub(super) async fn lock_by_wrong_passwords(&self, user: &Account) {
-        let adapter = self.bare(json!({}));
+        let adapter = self.bare(&json!({}));
         let log_in = async |password: &str| {
             let credentials = Credentials::new(user.email.clone(), password.into());
             let (credentials, client) =
@@ -319,7 +308,7 @@ impl Directory {
     }
 }
 
-fn settings(facts: &Facts, more: Value) -> LdapSettings {
+fn settings(facts: &Facts, more: &Value) -> LdapSettings {
     let mut section = json!({
         "urls": [facts.url],
         "flavour": facts.flavour,
@@ -334,7 +323,7 @@ fn settings(facts: &Facts, more: Value) -> LdapSettings {
     serde_json::from_value(section).expect("settings")
 }
 
-fn adapter(facts: &Facts, more: Value) -> Arc<Ldap> {
+fn adapter(facts: &Facts, more: &Value) -> Arc<Ldap> {
     let clock = Arc::new(SystemClock::default());
     let adapter = Ldap::new(&settings(facts, more), Duration::from_secs(5), clock);
     Arc::new(adapter.expect("usable settings"))
@@ -343,7 +332,7 @@ fn adapter(facts: &Facts, more: Value) -> Arc<Ldap> {
 fn with_groups(
     facts: &Facts,
     source: &Arc<Replaceable<PermissionSource>>,
-    more: Value,
+    more: &Value,
 ) -> Arc<dyn IamAdapter> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let observer: Arc<dyn Observer> = Arc::new(NoObserver);
@@ -372,7 +361,7 @@ impl Fixture for Directory {
     }
 
     fn adapter_with_claims(&self, claims: ClaimSources) -> Arc<dyn IamAdapter> {
-        with_groups(&self.facts, &self.source, json!({"claims": claims}))
+        with_groups(&self.facts, &self.source, &json!({"claims": claims}))
     }
 
     /// All values of a directory are texts, so a text is the wrong type of none.
@@ -458,13 +447,20 @@ impl Fixture for Directory {
                     .await;
                 self.replace(&dn, "pwdReset", &["FALSE"]).await;
             }
+            // The time of a change is in seconds. A second change in one second is not seen.
             Kind::DirectoryServer389 => {
-                self.replace(&dn, "userPassword", &[password.expose_secret()])
-                    .await;
+                let before = self.values(&dn, "pwdUpdateTime").await;
+                loop {
+                    self.replace(&dn, "userPassword", &[password.expose_secret()])
+                        .await;
+                    if self.values(&dn, "pwdUpdateTime").await != before {
+                        return;
+                    }
+                }
             }
             Kind::Samba => {
                 self.set_unicode_password(&dn, password.expose_secret())
-                    .await
+                    .await;
             }
         }
     }
@@ -526,11 +522,17 @@ impl Fixture for Directory {
                 ("passwordRetryCount", vec![]),
                 ("passwordExpirationTime", vec!["19700101000000Z"]),
             ],
-            (Kind::Samba, AccountState::Active) => vec![
-                ("userAccountControl", vec!["512"]),
-                ("lockoutTime", vec!["0"]),
-                ("pwdLastSet", vec!["-1"]),
-            ],
+            (Kind::Samba, AccountState::Active) => {
+                let mut changes = vec![
+                    ("userAccountControl", vec!["512"]),
+                    ("lockoutTime", vec!["0"]),
+                ];
+                // Otherwise it would count as a new password.
+                if self.values(&dn, "pwdLastSet").await == ["0"] {
+                    changes.push(("pwdLastSet", vec!["-1"]));
+                }
+                changes
+            }
             (Kind::Samba, AccountState::Disabled) => vec![("userAccountControl", vec!["514"])],
             (Kind::Samba, AccountState::Incomplete) => {
                 vec![
@@ -539,8 +541,7 @@ impl Fixture for Directory {
                 ]
             }
             (Kind::Samba, AccountState::Locked) => {
-                self.replace(&dn, "userAccountControl", &["512"]).await;
-                self.replace(&dn, "pwdLastSet", &["-1"]).await;
+                Box::pin(self.set_state(user, AccountState::Active)).await;
                 return self.lock_by_wrong_passwords(user).await;
             }
         };
@@ -565,8 +566,8 @@ impl Directory {
     async fn set_unicode_password(&self, dn: &str, password: &str) {
         let quoted = format!("\"{password}\"");
         let value: Vec<u8> = quoted.encode_utf16().flat_map(u16::to_le_bytes).collect();
-        let changes = vec![Mod::Replace(b"unicodePwd".to_vec(), HashSet::from([value]))];
-        let changed = self.admin().await.modify(dn, changes).await;
+        let password = vec![Mod::Replace(b"unicodePwd".to_vec(), HashSet::from([value]))];
+        let changed = self.admin().await.modify(dn, password).await;
         changed.expect("a response").success().expect("changed");
     }
 }

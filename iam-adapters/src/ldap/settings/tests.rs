@@ -47,6 +47,11 @@ fn each_problem_begins_with_its_key_and_has_no_value() {
         ),
         (
             "urls",
+            json!("ldaps://[::1]"),
+            "with TLS a server must have a name or an IPv4 address",
+        ),
+        (
+            "urls",
             json!("https://ldap.example.test"),
             "must be ldaps, ldap or ldapi",
         ),
