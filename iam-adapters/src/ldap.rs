@@ -134,7 +134,14 @@ impl Ldap {
         let base = &self.settings.users_base;
         let attributes = self.attributes();
         let found = connection.search(base, Scope::Subtree, &filter, &attributes, 1);
-        Ok(found.await?.into_iter().next())
+        let found = found.await.map_err(|fault| match fault {
+            IamError::UnreadableSession(_) => IamError::UnreadableSession(
+                format!("more than 1 entries match users_filter and have the same {attribute}")
+                    .into(),
+            ),
+            fault => fault,
+        });
+        Ok(found?.into_iter().next())
     }
 
     /// The groups of a user, by their names in the directory.
@@ -290,6 +297,28 @@ impl Ldap {
             Err(fault) => Err(fault),
         }
     }
+
+    /// Fails unless some user has the attributes that a login needs, and the service account sees them.
+    async fn finds_users(&self, connection: &mut Connection) -> Result<(), IamError> {
+        let settings = &self.settings;
+        for (key, attribute) in [
+            ("users_filter", "objectClass"),
+            ("email_attribute", settings.email_attribute()),
+            ("subject_attribute", settings.subject_attribute()),
+        ] {
+            let filter = format!("(&{}({attribute}=*))", settings.users_filter());
+            if !connection.has(&settings.users_base, &filter).await? {
+                return Err(IamError::misconfigured(
+                    Misconfiguration::Other,
+                    format!(
+                        "no user with the attribute {attribute} is found below users_base: check {key} and the \
+                         rights of bind_dn"
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 #[async_trait]
@@ -362,6 +391,7 @@ impl IamAdapter for Ldap {
         let mut connection = self.connections.shared().await?;
         self.sees(&mut connection, "users_base", &self.settings.users_base)
             .await?;
+        self.finds_users(&mut connection).await?;
         match &self.settings.groups_base {
             Some(base) => self.sees(&mut connection, "groups_base", base).await,
             None => Ok(()),

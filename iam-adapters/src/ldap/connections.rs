@@ -20,6 +20,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::Mutex;
 use url::Url;
 
+use super::NO_ATTRIBUTES;
 use super::bind_result::{PASSWORD_POLICY, password_policy_control};
 use super::entry::Entry;
 use super::settings::LdapSettings;
@@ -138,14 +139,17 @@ impl Connections {
         let unknown = || IamError::Unreachable("no server is configured".into());
         let url = self.servers.get(server).ok_or_else(unknown)?;
         let opened = LdapConnAsync::from_url_with_settings(self.settings.clone(), url);
-        let opened = opened.await.map_err(|error| fault(error, url.scheme()));
+        let host = url.host_str().unwrap_or_default();
+        let opened = opened.await.map_err(|error| {
+            fault(error, url.scheme()).with_hint(&format!(" ({host}, one of urls)"))
+        });
         let (driver, ldap) = opened?;
         // Ends with the last handle. What breaks the connection is returned by the operations.
         tokio::spawn(driver.drive());
         Ok(Connection {
             ldap,
             server,
-            host: url.host_str().unwrap_or_default().into(),
+            host: host.into(),
             is_stuck: Arc::default(),
         })
     }
@@ -237,6 +241,25 @@ impl Connection {
             )),
             0 => Ok(entries),
             _ => Err(fault_of(&result)),
+        }
+    }
+
+    /// Whether an entry matches, as far as the server can find out within its limits.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::search`].
+    pub(super) async fn has(&mut self, base: &str, filter: &str) -> Result<bool, IamError> {
+        let mut ldap = self.ldap.clone();
+        ldap.with_search_options(SearchOptions::new().sizelimit(1));
+        let searched = ldap.search(base, Scope::Subtree, filter, NO_ATTRIBUTES);
+        let found = self.run("search", searched).await?;
+        match found.1.rc {
+            // 4: there are more entries.
+            0 | 4 => Ok(!found.0.is_empty()),
+            // The server ended a long search without a result.
+            3 | 11 => Ok(true),
+            _ => Err(fault_of(&found.1)),
         }
     }
 

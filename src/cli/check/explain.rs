@@ -68,7 +68,9 @@ impl Explanation<'_> {
             None if self.rights.at_iam.is_empty() => {
                 ("permissions", &["permissions_client", "permissions_claim"])
             }
-            Some(_) if groups.is_none_or(Vec::is_empty) => ("groups", &["groups_claim"]),
+            Some(_) if groups.is_none_or(Vec::is_empty) => {
+                ("groups", &["groups_claim", "groups_base"])
+            }
             _ => return Ok(()),
         };
         let adapter = &self.section.adapter;
@@ -81,6 +83,9 @@ impl Explanation<'_> {
             Some(match *name {
                 "permissions_client" => format!(
                     ": {key}: there is no client {value:?}, or the account has none of its roles"
+                ),
+                "groups_base" => format!(
+                    ": {key}: no group below {value:?} that groups_filter selects has the account"
                 ),
                 _ => format!(": {key}: the IAM states no {value:?}, or the account has none"),
             })
