@@ -18,8 +18,14 @@ use crate::config::Registry;
 /// The settings that do not depend on the IAM.
 const SETTINGS: &str = include_str!("init/settings.toml");
 
+/// Sections that are left out if the example of the IAM has its own.
+const SECTIONS: [(&str, &str); 2] = [
+    ("\n[permissions]\n", include_str!("init/permissions.toml")),
+    ("\n[redis]\n", include_str!("init/redis.toml")),
+];
+
 /// The line of the settings that names the key of identifiers.
-const KEY_SETTING: &str = "#identifier_key_file = \"/etc/auth-gateway/secrets/identifier-key\"";
+const KEY_SETTING: &str = "identifier_key_file = \"/etc/auth-gateway/secrets/identifier-key\"";
 
 #[derive(Debug, PartialEq, Eq, Args)]
 pub struct Init {
@@ -48,7 +54,10 @@ pub(super) fn init(
         );
         return Err(UserError::Request(problem).into());
     };
-    let text = format!("{SETTINGS}{example}");
+    let sections = SECTIONS.iter();
+    let sections = sections.filter(|(header, _)| !example.contains(header));
+    let sections: String = sections.map(|(_, section)| *section).collect();
+    let text = format!("{SETTINGS}{sections}{example}");
     let Some(path) = output else {
         out.write_all(text.as_bytes())?;
         return Ok(Exit::Ok);

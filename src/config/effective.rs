@@ -290,7 +290,11 @@ mod tests {
         let layers = Layers::gather(&source, &mut super::super::ConfigErrors::default());
         let known = layers.expect("a file").known;
         // Those of sections that are not in the file are of the same types.
-        let of_kinds = ["iam.keycloak.client_secret", "iam.oauth2.client_secret"];
+        let of_kinds = [
+            "iam.keycloak.client_secret",
+            "iam.ldap.bind_password",
+            "iam.oauth2.client_secret",
+        ];
         let secrets = known.secrets().filter(|key| !of_kinds.contains(key));
         assert!(secrets.eq(SECRETS));
     }

@@ -213,7 +213,7 @@ fn every_folder_of_the_settings_for_kubernetes_is_mounted() {
 }
 
 /// Where the unit, the manifest, the container recipe, the example and the documentation have the files.
-const LAYOUT: [&str; 26] = [
+const LAYOUT: [&str; 27] = [
     "/etc/auth-gateway",
     "/etc/auth-gateway/auth-gateway.toml",
     "/etc/auth-gateway/keys",
@@ -221,6 +221,7 @@ const LAYOUT: [&str; 26] = [
     "/etc/auth-gateway/keys/sealing",
     "/etc/auth-gateway/secrets",
     "/etc/auth-gateway/secrets/identifier-key",
+    "/etc/auth-gateway/secrets/bind-password",
     "/etc/auth-gateway/secrets/client-key",
     "/etc/auth-gateway/secrets/client-secret",
     "/etc/auth-gateway/secrets/client-tls-key",
