@@ -337,7 +337,11 @@ fn fault(error: LdapError, scheme: &str) -> IamError {
     }
     match error {
         LdapError::Io { source }
-            if scheme == "ldaps" && source.kind() == io::ErrorKind::UnexpectedEof =>
+            if scheme == "ldaps"
+                && matches!(
+                    source.kind(),
+                    io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
+                ) =>
         {
             IamError::misconfigured(
                 Misconfiguration::Tls,

@@ -136,7 +136,7 @@ pub(super) async fn each_wrong_setting_is_named(directory: &Directory) {
         (
             json!({"urls": ["ldaps://127.0.0.1:1"]}),
             None,
-            "the connection failed",
+            "the connection failed (127.0.0.1, one of urls)",
         ),
         (
             json!({"ca_file": null}),
@@ -182,6 +182,21 @@ pub(super) async fn each_wrong_setting_is_named(directory: &Directory) {
             json!({"users_base": "no DN"}),
             Some(Misconfiguration::Other),
             "users_base",
+        ),
+        (
+            json!({"users_filter": "(objectClass=device)"}),
+            Some(Misconfiguration::Other),
+            "check users_filter",
+        ),
+        (
+            json!({"email_attribute": "seeAlso"}),
+            Some(Misconfiguration::Other),
+            "check email_attribute",
+        ),
+        (
+            json!({"subject_attribute": "seeAlso"}),
+            Some(Misconfiguration::Other),
+            "check subject_attribute",
         ),
     ];
     if let Some(unnamed) = directory.unnamed_url() {
