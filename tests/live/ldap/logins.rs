@@ -183,22 +183,14 @@ pub(super) async fn each_wrong_setting_is_named(directory: &Directory) {
             Some(Misconfiguration::Other),
             "users_base",
         ),
-        (
-            json!({"users_filter": "(objectClass=device)"}),
-            Some(Misconfiguration::Other),
-            "check users_filter",
-        ),
-        (
-            json!({"email_attribute": "seeAlso"}),
-            Some(Misconfiguration::Other),
-            "check email_attribute",
-        ),
-        (
-            json!({"subject_attribute": "seeAlso"}),
-            Some(Misconfiguration::Other),
-            "check subject_attribute",
-        ),
     ];
+    for (key, value, text) in [
+        ("users_filter", "(objectClass=device)", "check users_filter"),
+        ("email_attribute", "seeAlso", "check email_attribute"),
+        ("subject_attribute", "seeAlso", "check subject_attribute"),
+    ] {
+        cases.push((json!({key: value}), Some(Misconfiguration::Other), text));
+    }
     if let Some(unnamed) = directory.unnamed_url() {
         let tls = Some(Misconfiguration::Tls);
         cases.push((json!({"urls": [unnamed]}), tls, "another host name"));
