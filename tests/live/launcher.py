@@ -131,6 +131,10 @@ def stop(folder):
 
 def runs_in(home, pid):
     """Whether the process is the server of this home. The pid may have been reused by another process."""
+    # Samba changes its arguments, and others their folder.
+    with contextlib.suppress(OSError):
+        if os.readlink(f"/proc/{pid}/cwd") == str(home):
+            return True
     command = ["ps", "-ww", "-o", "args=", "-p", str(pid)]
     output = subprocess.run(command, capture_output=True, text=True).stdout
     return re.search(rf"{re.escape(str(home))}(/|\s|$)", output) is not None
