@@ -1,13 +1,19 @@
 //! Ends sessions of the IAM that no client will receive, because a login failed or was cancelled.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use opentelemetry::trace::FutureExt as _;
+use reqwest::RequestBuilder;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tracing::Instrument as _;
 
+use crate::client::UpstreamClient;
 use crate::error::IamError;
+
+/// For each request. No client waits for it, so it may take longer than a logout.
+const DEADLINE: Duration = Duration::from_secs(10);
 
 /// The number of calls in flight. No request waits for them, but a command that exits after a login
 /// does.
@@ -36,6 +42,26 @@ where
         }
     };
     runtime.spawn(call.in_current_span().with_current_context());
+}
+
+/// Ends a session by these requests, each whether the others succeed or not.
+pub(crate) fn end_by(
+    adapter: &'static str,
+    http: &UpstreamClient,
+    requests: Result<Vec<RequestBuilder>, IamError>,
+) {
+    let http = http.clone();
+    end_session(adapter, async move {
+        let mut ended = Ok(());
+        for request in requests? {
+            let sent = http.send(request.timeout(DEADLINE)).await;
+            ended = ended.and(sent.and_then(|response| match response.status {
+                status if status.is_success() => Ok(()),
+                status => Err(IamError::Failed(format!("status {}", status.as_u16()))),
+            }));
+        }
+        ended
+    });
 }
 
 /// Waits until all calls of [`end_session`] in this process have ended.

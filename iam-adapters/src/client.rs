@@ -9,7 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{SpanBuilder, SpanKind, SpanRef, Status};
-use reqwest::header::{AGE, DATE, HeaderMap, RETRY_AFTER};
+use reqwest::header::{AGE, DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, ClientBuilder, Request, RequestBuilder, StatusCode, redirect, retry};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::CertificateDer;
@@ -25,6 +25,7 @@ use crate::clock::{self, Clock, Moment};
 use crate::error::{IamError, Misconfiguration};
 use crate::files;
 use crate::trace::{self, ChildSpan};
+use crate::types::ClientContext;
 
 pub(crate) use fault::tls_reason;
 
@@ -182,6 +183,11 @@ impl UpstreamClient {
         self.0.client().post(url.clone())
     }
 
+    /// A DELETE request.
+    pub fn delete(&self, url: &Url) -> RequestBuilder {
+        self.0.client().delete(url.clone())
+    }
+
     /// Sends a request and reads the complete response, with any status except a redirection.
     ///
     /// # Errors
@@ -198,6 +204,17 @@ impl UpstreamClient {
         span.end(|span| describe(span, &response));
         response
     }
+}
+
+/// Adds the client's address and the request id in `X-Forwarded-For` and `X-Request-Id`.
+pub(crate) fn on_behalf_of(mut request: RequestBuilder, client: &ClientContext) -> RequestBuilder {
+    if let Some(address) = client.address {
+        request = request.header("x-forwarded-for", address.to_string());
+    }
+    if let Ok(request_id) = HeaderValue::from_str(&client.request_id) {
+        request = request.header("x-request-id", request_id);
+    }
+    request
 }
 
 /// Sends a request and reads the complete response.

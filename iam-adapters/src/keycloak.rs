@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 use url::Url;
 
+use crate::abandoned;
 use crate::adapter::{Capabilities, IamAdapter, SetupError};
 use crate::claims::Claims;
 use crate::clock::Clock;
@@ -124,7 +125,7 @@ impl Keycloak {
                 .iter()
                 .filter(|(kind, _)| *kind == TokenKind::RefreshToken)
                 .map(|(_, token)| self.logout_request(token));
-            self.server.end_abandoned(NAME, requests.collect());
+            abandoned::end_by(NAME, &self.server.http, requests.collect());
         });
         let mut login = match response {
             Ok(grant) => read_grant(grant, &self.settings.client.client_id)?,

@@ -11,6 +11,7 @@ pub mod files;
 pub mod json;
 pub mod jwk;
 pub mod keycloak;
+pub mod kratos;
 pub mod ldap;
 pub mod list;
 pub mod logout_token;

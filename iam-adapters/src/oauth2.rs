@@ -17,6 +17,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 use url::Url;
 
+use crate::abandoned;
 use crate::adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation, SetupError};
 use crate::client::Response;
 use crate::clock::Clock;
@@ -236,7 +237,7 @@ impl OAuth2 {
                     self.revocation_request(endpoint, token.expose_secret(), *kind)
                 })
             });
-            self.server.end_abandoned(NAME, requests.collect());
+            abandoned::end_by(NAME, &self.server.http, requests.collect());
         });
         let IssuedTokens {
             access_token,

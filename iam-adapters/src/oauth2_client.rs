@@ -6,16 +6,14 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use reqwest::header::HeaderValue;
 use reqwest::{RequestBuilder, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
-use crate::abandoned;
 use crate::adapter::SetupError;
-use crate::client::{Response, UpstreamClient};
+use crate::client::{Response, UpstreamClient, on_behalf_of};
 use crate::clock::Clock;
 use crate::error::{Detail, IamError, Misconfiguration};
 use crate::json;
@@ -33,15 +31,12 @@ pub(crate) use error_response::{
 };
 pub use issued_tokens::TokenKind;
 pub(crate) use permission_names::PermissionNames;
+pub(crate) use proofs::Proofs;
 pub use settings::{AssertionAudience, ClientAuthMethod, ClientSection, OAuth2ClientSettings};
 pub(crate) use settings::{ClientAuthPreset, plain_url, shown_issuer};
 
 use client_authentication::ClientAuthentication;
 use issued_tokens::issued_tokens;
-use proofs::Proofs;
-
-/// For the end of an abandoned session. No client waits for it, so it may take longer than a logout.
-const ABANDONED_SESSION_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A confidential client of an authorization server.
 #[derive(Debug)]
@@ -179,14 +174,8 @@ impl OAuth2Client {
             ("password", credentials.password().expose_secret()),
         ];
         parameters.extend(more);
-        let mut request = self.post(endpoint, &parameters)?;
-        if let Some(address) = client.address {
-            request = request.header("x-forwarded-for", address.to_string());
-        }
-        if let Ok(request_id) = HeaderValue::from_str(&client.request_id) {
-            request = request.header("x-request-id", request_id);
-        }
-        let response = self.http.send(request).await?;
+        let request = self.post(endpoint, &parameters)?;
+        let response = self.http.send(on_behalf_of(request, client)).await?;
         let tokens = issued_tokens(&response.body);
         let response = self.read(&response, TOKEN_RESPONSE);
         match &response {
@@ -239,27 +228,6 @@ impl OAuth2Client {
             ),
             rejected => rejected.into_fault(),
         })
-    }
-
-    /// Ends the session of a login that failed or was cancelled, by these requests, each whether the
-    /// others succeed or not.
-    pub(crate) fn end_abandoned(
-        &self,
-        adapter: &'static str,
-        requests: Result<Vec<RequestBuilder>, IamError>,
-    ) {
-        let http = self.http.clone();
-        abandoned::end_session(adapter, async move {
-            let mut ended = Ok(());
-            for request in requests? {
-                let sent = http.send(request.timeout(ABANDONED_SESSION_DEADLINE)).await;
-                ended = ended.and(sent.and_then(|response| match response.status {
-                    status if status.is_success() => Ok(()),
-                    status => Err(IamError::Failed(format!("status {}", status.as_u16()))),
-                }));
-            }
-            ended
-        });
     }
 
     /// Fetches the metadata, and checks that the server is the configured issuer (RFC 8414 section 3.3:

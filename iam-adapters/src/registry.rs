@@ -15,6 +15,7 @@ use serde_aux::serde_introspection::serde_introspect;
 use crate::adapter::{IamAdapter, SetupError};
 use crate::clock::Clock;
 use crate::keycloak::{self, KeycloakSettings};
+use crate::kratos::{self, KratosSettings};
 use crate::ldap::{self, LdapSettings};
 use crate::oauth2::{self, OAuth2Settings};
 use crate::oauth2_client::ClientSection;
@@ -149,6 +150,7 @@ impl Default for Registry {
             AdapterKind::of_client::<KeycloakSettings>("keycloak", keycloak::EXAMPLE),
             AdapterKind::of_client::<OAuth2Settings>("oauth2", oauth2::EXAMPLE),
             AdapterKind::of::<LdapSettings>("ldap", Some(ldap::EXAMPLE)),
+            AdapterKind::of::<KratosSettings>("kratos", Some(kratos::EXAMPLE)),
         ];
         let sections = kinds.iter().map(|kind| format!("iam.{}", kind.name));
         let sections: Vec<_> = sections.collect();

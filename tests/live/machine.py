@@ -85,14 +85,14 @@ def install(command, timeout=900, **options):
         raise CannotRun(f"{command[0]} failed: {(output.splitlines() or ['no output'])[-1]}\n{output[-2000:]}")
 
 
-def go_program(folder, package, name=None):
+def go_program(folder, package, name=None, tags=""):
     """Builds a package with the versions in the folder's go.mod; returns the program. Changed versions need a new build."""
     sums = hashlib.sha256(b"".join(path.read_bytes() for path in sorted([folder / "go.sum", *folder.glob("*.go")])))
     program = LIVE / f"{name or package.rpartition('/')[2]}-{sums.hexdigest()[:12]}"
     if not program.exists():
         print(f"building {program.name} (minutes)", file=sys.stderr, flush=True)
         install(["go", "mod", "download"], cwd=folder)
-        build(["go", "build", "-mod=readonly", "-o", program, package], cwd=folder, timeout=1500)
+        build(["go", "build", "-mod=readonly", "-tags", tags, "-o", program, package], cwd=folder, timeout=1500)
     return program
 
 

@@ -21,6 +21,7 @@ mod conformance;
 mod differential;
 mod fixture;
 mod keycloak;
+mod kratos;
 mod launched;
 mod ldap;
 mod metrics;

@@ -31,7 +31,7 @@ pub(crate) struct Proofs {
     pub(super) grant: Proof,
     /// A password grant has succeeded. Not reset: from then on, the meaning of an unknown response does
     /// not depend on the proofs above.
-    pub(super) login: Proof,
+    pub(crate) login: Proof,
     /// Introspection has reported an active session as inactive, and no session as active since. A
     /// probe cannot find that, so a misconfiguration does not reset it.
     pub(crate) failed_introspection: Proof,

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use iam_adapters::clock::SystemClock;
 use iam_adapters::keycloak::{Keycloak, KeycloakSettings};
+use iam_adapters::kratos::{Kratos, KratosSettings};
 use iam_adapters::oauth2::{OAuth2, OAuth2Settings};
 use iam_adapters::resilient::{CallLimit, Operation};
 use iam_adapters::{ClientSection as _, IamAdapter, IamError, UpstreamSession};
 use serde_json::{Map, Value, json};
 use test_support::resilient::resilient;
-use test_support::scripted_upstream::keycloak::{KEYCLOAK, KEYS, inactive};
+use test_support::scripted_upstream::keycloak::{KEYCLOAK, KEYS};
+use test_support::scripted_upstream::kratos::{KRATOS, LOGIN_FLOW};
 use test_support::scripted_upstream::{
     Answer, PROTOCOLS, RefusingPort, ScriptedUpstream, WireProtocol,
 };
@@ -23,13 +25,18 @@ const OVERLONG: usize = 10 * 1024 * 1024;
 /// The operations, each with a path that it calls.
 fn operations(protocol: &WireProtocol) -> Vec<(Operation, &'static str)> {
     let mut operations = vec![
-        (Operation::Login, protocol.discovery),
         (Operation::Login, protocol.token),
         (Operation::Introspection, protocol.introspection),
         (Operation::Logout, protocol.logout),
         (Operation::Probe, protocol.discovery),
-        (Operation::Probe, protocol.introspection),
     ];
+    if protocol.name == KRATOS.name {
+        operations.push((Operation::Login, LOGIN_FLOW));
+        operations.push((Operation::Login, protocol.introspection));
+        return operations;
+    }
+    operations.push((Operation::Login, protocol.discovery));
+    operations.push((Operation::Probe, protocol.introspection));
     if protocol.name == KEYCLOAK.name {
         operations.push((Operation::Keys, KEYS));
     } else {
@@ -49,13 +56,16 @@ fn adapter(protocol: &WireProtocol, url: &str) -> Arc<dyn IamAdapter> {
         (name.to_owned(), Value::from(value))
     });
     let section = Value::Object(settings.collect::<Map<_, _>>());
-    let section = serde_json::from_value(section).expect("a section");
+    let of_client = |section| serde_json::from_value(section).expect("a section");
     let (deadline, clock) = (Duration::from_secs(5), Arc::new(SystemClock::default()));
     if protocol.name == KEYCLOAK.name {
-        let settings = KeycloakSettings::read(section).expect("settings");
+        let settings = KeycloakSettings::read(of_client(section)).expect("settings");
         Arc::new(Keycloak::new(&settings, deadline, clock).expect("an adapter"))
+    } else if protocol.name == KRATOS.name {
+        let settings: KratosSettings = serde_json::from_value(section).expect("settings");
+        Arc::new(Kratos::new(&settings, deadline, clock).expect("an adapter"))
     } else {
-        let settings = OAuth2Settings::read(section).expect("settings");
+        let settings = OAuth2Settings::read(of_client(section)).expect("settings");
         Arc::new(OAuth2::new(&settings, deadline, clock).expect("an adapter"))
     }
 }
@@ -77,8 +87,9 @@ impl Fixture {
             iam = adapter(protocol, &upstream.url());
         }
         if operation == Operation::Probe {
-            // It introspects a made-up token.
-            upstream.on(protocol.introspection, inactive());
+            // At some servers it introspects a made-up token.
+            let (path, answer) = (protocol.probe)();
+            upstream.on(path, answer);
         }
         Self {
             upstream,

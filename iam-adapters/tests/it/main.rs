@@ -10,6 +10,8 @@ mod faults;
 #[cfg(test)]
 mod keycloak;
 #[cfg(test)]
+mod kratos;
+#[cfg(test)]
 mod oauth2;
 #[cfg(test)]
 mod permission_source;

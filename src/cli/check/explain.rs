@@ -66,10 +66,15 @@ impl Explanation<'_> {
         let groups = self.rights.groups.as_ref();
         let (what, names): (_, &[_]) = match self.source {
             None if self.rights.at_iam.is_empty() => {
-                ("permissions", &["permissions_client", "permissions_claim"])
+                let members = &[
+                    "permissions_client",
+                    "permissions_claim",
+                    "permissions_member",
+                ];
+                ("permissions", members)
             }
             Some(_) if groups.is_none_or(Vec::is_empty) => {
-                ("groups", &["groups_claim", "groups_base"])
+                ("groups", &["groups_claim", "groups_base", "groups_member"])
             }
             _ => return Ok(()),
         };

@@ -1,7 +1,6 @@
 //! Settings that do not fit the IAM: each has its reason in readiness, and none is a 401.
 
 use test_support::scripted_upstream::PROTOCOLS;
-use test_support::scripted_upstream::keycloak::inactive;
 
 use super::wire_fixture::WireFixture;
 use super::{BROKEN, precisely};
@@ -15,11 +14,15 @@ async fn gateway_misconfigured_from_the_start_is_not_ready_and_reports_the_reaso
             // Only requests show that introspection works again.
             (
                 protocol.introspection,
-                inactive(),
+                (protocol.inactive)(),
                 "degraded",
                 "introspection",
             ),
         ] {
+            // It names no issuer.
+            if protocol.adapter == "kratos" && code == "issuer" {
+                continue;
+            }
             for precise in [false, true] {
                 let fixture = WireFixture::new(protocol, &[precisely(precise)]).await;
                 fixture.iam.on(path, answer.clone());

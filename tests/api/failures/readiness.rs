@@ -41,8 +41,8 @@ async fn clock_that_differs_from_that_of_the_iam_is_a_reason_until_both_agree() 
     for protocol in PROTOCOLS {
         let clock = Arc::new(ManualClock::at(date));
         let iam = ScriptedUpstream::of(&protocol).await;
-        let probed = |answer: Answer| iam.on(protocol.introspection, answer);
-        probed(inactive().with("Date", DATE));
+        let (path, answer) = (protocol.probe)();
+        iam.on(path, answer.clone().with("Date", DATE));
         let gateway = gateway(&protocol, &iam.url(), &clock, &often);
         gateway.wait_for_readiness("ready", &[]).await;
         for (now, relation) in [
@@ -62,11 +62,11 @@ async fn clock_that_differs_from_that_of_the_iam_is_a_reason_until_both_agree() 
             gateway.wait_for_readiness("ready", &[]).await;
         }
         // A response from a cache has an old date.
-        probed(inactive().with("Date", DATE).with("Age", "0"));
-        let before = iam.requests_to(protocol.introspection).len();
-        iam.received(protocol.introspection, before + 1).await;
+        iam.on(path, answer.with("Date", DATE).with("Age", "0"));
+        let before = iam.requests_to(path).len();
+        iam.received(path, before + 1).await;
         clock.set_wall(date + Duration::from_secs(3_600));
-        iam.received(protocol.introspection, before + 4).await;
+        iam.received(path, before + 4).await;
         gateway.ready().await.is_readiness("ready", &[]);
     }
 }

@@ -1,7 +1,7 @@
 //! A fault of each kind of an IAM, or of a proxy in front of it, on the wire. `iam-adapters` tests every fault.
 
 use serde_json::json;
-use test_support::scripted_upstream::keycloak::{inactive, refusal};
+use test_support::scripted_upstream::keycloak::refusal;
 use test_support::scripted_upstream::{Answer, PROTOCOLS, WireProtocol};
 
 use super::wire_fixture::WireFixture;
@@ -80,13 +80,14 @@ async fn only_a_refusal_of_the_iam_is_a_401() {
         for refusal in (protocol.refusals)() {
             fixture.recovers();
             // At Glewlwyd, the adapter then introspects an invalid token.
-            fixture.iam.on(protocol.introspection, inactive());
+            let inactive = (protocol.inactive)();
+            fixture.iam.on(protocol.introspection, inactive);
             fixture.iam.on(protocol.token, refusal);
             let response = fixture.log_in().await;
             response.is_error(401, "invalid_grant");
         }
         let path = protocol.introspection;
-        let response = fixture.call_with_fault(path, &inactive()).await;
+        let response = fixture.call_with_fault(path, &(protocol.inactive)()).await;
         response.is_error(401, "invalid_grant");
         fixture.is_ready("ready", &[]).await;
     }

@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 
 mod answer;
 pub mod keycloak;
+pub mod kratos;
 pub mod oauth2;
 mod protocol;
 
@@ -27,10 +28,11 @@ use answer::Manner;
 pub use protocol::WireProtocol;
 
 /// Every kind of IAM.
-pub const PROTOCOLS: [WireProtocol; 3] = [
+pub const PROTOCOLS: [WireProtocol; 4] = [
     keycloak::KEYCLOAK,
     oauth2::GLEWLWYD,
     oauth2::DJANGO_OAUTH_TOOLKIT,
+    kratos::KRATOS,
 ];
 
 /// One request as it was received.

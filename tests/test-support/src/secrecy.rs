@@ -10,7 +10,7 @@ use crate::canary::Canary;
 use crate::endpoints::{BACKCHANNEL_LOGOUT, LOGIN, TOKEN};
 use crate::keys::TestKeys;
 use crate::program::{Executable, Program};
-use crate::scripted_upstream::keycloak::{KEYCLOAK, SUBJECT, inactive};
+use crate::scripted_upstream::keycloak::{KEYCLOAK, SUBJECT};
 use crate::scripted_upstream::{Answer, ScriptedUpstream, WireProtocol};
 use crate::wait::until_ok_blocking;
 use crate::wire::{self, Connection, fetch, get, post};
@@ -75,6 +75,9 @@ impl SecrecyFixture {
         let iam = ScriptedUpstream::of(protocol).await;
         let keys = TestKeys::new();
         let grant = (protocol.grant)();
+        let mut tokens = ["refresh_token", "session_token"].into_iter();
+        let token = tokens.find_map(|member| grant[member].as_str());
+        let token = token.expect("a token");
         let canaries = [
             ("the password", PASSWORD),
             ("a wrong password", WRONG),
@@ -84,10 +87,7 @@ impl SecrecyFixture {
             ("the IAM's text", UPSTREAM_TEXT),
             ("the signing key", &private(&keys.folder("signing"), "d")),
             ("the sealing key", &private(&keys.folder("sealing"), "k")),
-            (
-                "the refresh token",
-                grant["refresh_token"].as_str().expect("a token"),
-            ),
+            ("the token of the IAM's session", token),
         ]
         .map(|(what, secret)| Canary::new(what, secret))
         .to_vec();
@@ -102,11 +102,12 @@ impl SecrecyFixture {
         .concat();
         let mut replicas = Vec::new();
         for probes in 1..=count {
-            // The first introspection of each is that of its probe, for a made-up token.
-            iam.once(protocol.introspection, inactive());
+            // The first call of each is that of its probe, at most OAuth servers for a made-up token.
+            let (path, answer) = (protocol.probe)();
+            iam.once(path, answer);
             let mut replica = gateway.serve(&settings);
             replica.addresses();
-            iam.received(protocol.introspection, probes).await;
+            iam.received(path, probes).await;
             replicas.push(replica);
         }
         let mut fixture = Self {

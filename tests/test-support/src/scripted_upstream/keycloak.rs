@@ -42,6 +42,8 @@ pub const KEYCLOAK: WireProtocol = WireProtocol {
     logout: LOGOUT,
     grant,
     active,
+    inactive,
+    probe: || (INTROSPECTION, inactive()),
     refusals: || {
         [
             (400, "Invalid user credentials"),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::keycloak::{CLIENT, PERMISSIONS, SUBJECT, refusal};
+use super::keycloak::{CLIENT, PERMISSIONS, SUBJECT, inactive, refusal};
 use super::{Answer, ScriptedUpstream, WireProtocol};
 
 /// Glewlwyd, with the preset `glewlwyd`.
@@ -26,6 +26,8 @@ pub const GLEWLWYD: WireProtocol = WireProtocol {
             "token_type": "refresh_token",
         })
     },
+    inactive,
+    probe: || (GLEWLWYD.introspection, inactive()),
     refusals: || vec![Answer::empty(403)],
     proves_refusals: true,
     logout_is_revocation: true,
@@ -57,6 +59,8 @@ pub const DJANGO_OAUTH_TOOLKIT: WireProtocol = WireProtocol {
             "scope": PERMISSIONS.join(" "),
         })
     },
+    inactive,
+    probe: || (DJANGO_OAUTH_TOOLKIT.introspection, inactive()),
     refusals: || vec![refusal(400, "invalid_grant", "Invalid credentials given.")],
     proves_refusals: false,
     logout_is_revocation: true,

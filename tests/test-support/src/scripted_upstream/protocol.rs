@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::keycloak::inactive;
 use super::{Answer, ScriptedUpstream};
 
 /// A kind of IAM on the wire: its paths, and its responses about the one user.
@@ -12,7 +11,7 @@ pub struct WireProtocol {
     pub name: &'static str,
     /// The name of the adapter.
     pub adapter: &'static str,
-    /// The path of the discovery document.
+    /// The path of the discovery document, or without one, of the probe.
     pub discovery: &'static str,
     /// The path of the token endpoint.
     pub token: &'static str,
@@ -24,6 +23,10 @@ pub struct WireProtocol {
     pub grant: fn() -> Value,
     /// The body of an introspection of an active session.
     pub active: fn() -> Value,
+    /// The response to an introspection of anything else.
+    pub inactive: fn() -> Answer,
+    /// The last path that a probe calls, and the response to a probe.
+    pub probe: fn() -> (&'static str, Answer),
     /// The responses to wrong credentials.
     pub refusals: fn() -> Vec<Answer>,
     /// Before it reports a refusal, the adapter introspects an invalid token.
@@ -51,7 +54,7 @@ impl WireProtocol {
             iam.once(self.token, refusal);
         }
         if self.proves_refusals {
-            iam.once(self.introspection, inactive());
+            iam.once(self.introspection, (self.inactive)());
         }
     }
 }

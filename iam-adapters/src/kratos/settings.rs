@@ -1,0 +1,95 @@
+//! The section `[iam.kratos]` and its validation.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use url::Url;
+
+use super::{Kratos, NAME};
+use crate::adapter::{IamAdapter, SetupError};
+use crate::claims::ClaimSources;
+use crate::client::{address_problems, certificates};
+use crate::clock::Clock;
+use crate::oauth2_client::plain_url;
+use crate::settings::AdapterSettings;
+
+/// The section, as in the configuration.
+pub(super) const SECTION: &str = "iam.kratos";
+
+/// The section `[iam.kratos]`.
+///
+/// The `Debug` form has only what identifies the IAM. The address may have a password by mistake.
+#[derive(Clone, derive_more::Debug, Deserialize, Serialize)]
+#[debug("KratosSettings({})", plain_url(url))]
+#[serde(deny_unknown_fields)]
+pub struct KratosSettings {
+    /// The address of the public API. Sessions end if it changes.
+    pub url: Url,
+    /// PEM certificates to trust in addition to the machine's own.
+    pub ca_file: Option<PathBuf>,
+    /// The member of `metadata_public` with the permissions; `None`: `permissions`.
+    pub permissions_member: Option<String>,
+    /// The member of `metadata_public` with the names of the groups; `None`: Kratos states none.
+    pub groups_member: Option<String>,
+    /// The claims of access tokens, from the members of the identity.
+    #[serde(default)]
+    pub claims: ClaimSources,
+}
+
+impl KratosSettings {
+    pub(super) fn permissions_member(&self) -> &str {
+        self.permissions_member.as_deref().unwrap_or("permissions")
+    }
+}
+
+impl AdapterSettings for KratosSettings {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn problems(&self, production: bool) -> Vec<String> {
+        let mut problems = address_problems(&format!("{SECTION}.url"), &self.url, production);
+        let mut add = |problem: String| problems.push(format!("{SECTION}.{problem}"));
+        for (key, member) in [
+            ("permissions_member", self.permissions_member.as_ref()),
+            ("groups_member", self.groups_member.as_ref()),
+        ] {
+            if member.is_some_and(String::is_empty) {
+                add(format!("{key}: must not be empty"));
+            }
+        }
+        if let Err(problem) = certificates(self.ca_file.as_deref()) {
+            add(problem.to_string());
+        }
+        for problem in self.claims.problems() {
+            add(format!("claims: {problem}"));
+        }
+        problems
+    }
+
+    fn connect(
+        &self,
+        clock: Arc<dyn Clock>,
+        connect_deadline: Duration,
+    ) -> Result<Arc<dyn IamAdapter>, SetupError> {
+        Ok(Arc::new(Kratos::new(self, connect_deadline, clock)?))
+    }
+
+    fn missing_for_groups(&self) -> Option<&'static str> {
+        self.groups_member.is_none().then_some("groups_member")
+    }
+
+    fn claims(&self) -> &ClaimSources {
+        &self.claims
+    }
+
+    fn derived(&self) -> Value {
+        json!({ "permissions_member": self.permissions_member() })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn settings(changes: &Value) -> KratosSettings {
+    let mut settings = json!({"url": "https://kratos.example.test/public/"});
+    for (key, value) in changes.as_object().expect("an object") {
+        settings[key] = value.clone();
+    }
+    serde_json::from_value(settings).expect("settings")
+}
+
+#[test]
+fn valid_settings_have_no_problem_in_production() {
+    for changes in [
+        json!({}),
+        json!({"permissions_member": "/app/scopes", "groups_member": "groups"}),
+        json!({"claims": {"email": {"member": "/traits/email"}}}),
+    ] {
+        assert_eq!(settings(&changes).problems(true), [""; 0]);
+    }
+}
+
+#[test]
+fn problem_names_its_key_without_its_value() {
+    for (changes, expected) in [
+        (
+            json!({"url": "ldap://canary.test"}),
+            ".url: must be http or https",
+        ),
+        (
+            json!({"url": "https://canary@kratos.test"}),
+            ".url: must hold no credentials",
+        ),
+        (
+            json!({"url": "https://kratos.test/?canary"}),
+            ".url: must have no query and no fragment",
+        ),
+        (
+            json!({"permissions_member": ""}),
+            ".permissions_member: must not be empty",
+        ),
+        (
+            json!({"groups_member": ""}),
+            ".groups_member: must not be empty",
+        ),
+        (
+            json!({"ca_file": "/nonexistent/file"}),
+            ".ca_file: /nonexistent/file: no such file or directory",
+        ),
+        (
+            json!({"claims": {"sub": {"member": "/traits/canary"}}}),
+            ".claims: `sub` is a claim of the gateway",
+        ),
+    ] {
+        let settings = settings(&changes);
+        assert_eq!(settings.problems(false), [format!("iam.kratos{expected}")]);
+        assert!(!format!("{settings:?}").contains("canary@"), "{changes}");
+    }
+    let plain = settings(&json!({"url": "http://kratos.test"}));
+    assert_eq!(plain.problems(false), [""; 0]);
+    let problem = "iam.kratos.url: must be https in production";
+    assert_eq!(plain.problems(true), [problem]);
+}
+
+#[test]
+fn groups_need_their_member_and_permissions_have_a_default() {
+    let default = settings(&json!({}));
+    assert_eq!(default.missing_for_groups(), Some("groups_member"));
+    assert_eq!(
+        default.derived(),
+        json!({"permissions_member": "permissions"})
+    );
+    let set = settings(&json!({"permissions_member": "scopes", "groups_member": "teams"}));
+    assert_eq!(set.missing_for_groups(), None);
+    assert_eq!(set.derived(), json!({"permissions_member": "scopes"}));
+}
