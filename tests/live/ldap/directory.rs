@@ -29,6 +29,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, from_value, json};
 use test_support::resilient::NoObserver;
 use test_support::suite::unique_name;
+use tokio::sync::OnceCell;
 
 use crate::launched::Launched;
 
@@ -86,6 +87,7 @@ pub(super) struct Directory {
     adapter: Arc<dyn IamAdapter>,
     source: Arc<Replaceable<PermissionSource>>,
     groups: Mutex<BTreeSet<String>>,
+    admin: OnceCell<ldap3::Ldap>,
     process: Launched,
 }
 
@@ -110,6 +112,7 @@ impl Directory {
             facts,
             source,
             groups: Mutex::default(),
+            admin: OnceCell::new(),
             process,
         }
     }
@@ -192,8 +195,15 @@ impl Directory {
         LdapConnSettings::new().set_config(Arc::new(tls))
     }
 
-    /// A connection of the administrator.
+    /// The connection of the administrator.
     pub(super) async fn admin(&self) -> ldap3::Ldap {
+        self.admin
+            .get_or_init(|| self.administrator())
+            .await
+            .clone()
+    }
+
+    async fn administrator(&self) -> ldap3::Ldap {
         let (connection, mut ldap) =
             LdapConnAsync::with_settings(self.trusting_itself(), &self.facts.url)
                 .await
