@@ -15,11 +15,11 @@ from pathlib import Path
 
 import machine
 
-LAUNCHER = Path(__file__).resolve().parents[1] / "live" / "keycloak.py"
+LAUNCHERS = Path(__file__).resolve().parents[1] / "live"
 SETTINGS_PREFIX = "AUTH_GATEWAY__"
 READY_SECONDS = 60
-# The first start downloads Keycloak.
-KEYCLOAK_SECONDS = 1500
+# The first start downloads the server.
+LAUNCHED_SECONDS = 1500
 
 
 class ServerError(Exception):
@@ -186,51 +186,62 @@ class Redis(Server):
         return done.stdout.strip() == "PONG"
 
 
-class Keycloak(Server):
-    """Keycloak. A restart with the same home and port keeps all committed data."""
+class Launched(Server):
+    """A server with a launcher in tests/live. A restart with the same home and port keeps its data."""
 
-    PASSWORDS = "hashAlgorithm(pbkdf2-sha256) and hashIterations(1)"
-
-    def __init__(self, folder):
-        super().__init__("keycloak", folder)
-        self.home = folder / "run-keycloak"
+    def __init__(self, name, folder, *options):
+        super().__init__(name, folder)
+        self.home, self.options = folder / f"run-{name}", options
         (self.port,) = machine.free_ports(1)
         self.facts = None
 
     def command(self):
-        return [sys.executable, LAUNCHER, "start", "--durable", "--home", self.home, "--http-port", self.port]
+        launcher = LAUNCHERS / f"{self.name}.py"
+        return [sys.executable, launcher, "start", *self.options, "--home", self.home, "--http-port", self.port]
 
     def start(self):
         self.started = time.monotonic()
         self.child = subprocess.Popen(
             [str(argument) for argument in self.command()], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-        # The child becomes Java; a second process writes one line when Keycloak is ready.
-        readable, _, _ = select.select([self.child.stdout], [], [], KEYCLOAK_SECONDS)
+        # The child becomes the server; a second process writes one line when it is ready.
+        readable, _, _ = select.select([self.child.stdout], [], [], LAUNCHED_SECONDS)
         line = self.child.stdout.readline() if readable else b""
         if not line:
             self.child.kill()
             if self.child.wait() == machine.CANNOT_RUN:
-                raise machine.CannotRun("there is no Keycloak, see above")
-            raise ServerError(f"Keycloak does not start; its log is {self.home}/keycloak.log")
+                raise machine.CannotRun(f"there is no {self.name}, see above")
+            raise ServerError(f"{self.name} does not start; its log is in {self.home}")
         self.facts = json.loads(line)
         self.start_seconds.append(time.monotonic() - self.started)
+
+
+class Keycloak(Launched):
+    """Keycloak, which loses no committed data when it is killed."""
+
+    PASSWORDS = "hashAlgorithm(pbkdf2-sha256) and hashIterations(1)"
+
+    def __init__(self, folder):
+        super().__init__("keycloak", folder, "--durable")
 
     def settings(self):
         return machine.keycloak_settings(self.facts)
 
     def use_cheap_password_hashes(self, users):
         """The cost of a password hash is not tested here. Sets the subjects of the users."""
+        self.administer("PUT", "", {"passwordPolicy": self.PASSWORDS})
+        for user in users:
+            email = urllib.parse.quote(user.email)
+            (found,) = self.administer("GET", f"/users?exact=true&email={email}")
+            user.subject = found["id"]
+            password = {"type": "password", "temporary": False, "value": user.password}
+            self.administer("PUT", f"/users/{user.subject}/reset-password", password)
+
+    def administer(self, method, path, body=None):
+        """A request to the administration API of the realm."""
         token = self._ask("POST", "/realms/master/protocol/openid-connect/token", form={
             "grant_type": "password", "client_id": "admin-cli",
             "username": self.facts["admin_user"], "password": self.facts["admin_password"]})["access_token"]
-        base = f"/admin/realms/{self.facts['realm']}"
-        self._ask("PUT", base, token, {"passwordPolicy": self.PASSWORDS})
-        for user in users:
-            email = urllib.parse.quote(user.email)
-            (found,) = self._ask("GET", f"{base}/users?exact=true&email={email}", token)
-            user.subject = found["id"]
-            password = {"type": "password", "temporary": False, "value": user.password}
-            self._ask("PUT", f"{base}/users/{user.subject}/reset-password", token, password)
+        return self._ask(method, f"/admin/realms/{self.facts['realm']}{path}", token, body)
 
     def _ask(self, method, path, token=None, body=None, form=None):
         headers = {"authorization": f"Bearer {token}"} if token else {}

@@ -72,8 +72,12 @@ class Counts:
 class Client(threading.Thread):
     """Logs in, exchanges and logs out at a fixed rate, over one connection. Its first session lasts until the end."""
 
-    def __init__(self, mode, port, rate, counts, stopping, keep_alive=True):
+    # How much of a delay it makes up for by requests without pauses.
+    CATCHES_UP_SECONDS = 0
+
+    def __init__(self, mode, port, rate, counts, stopping, keep_alive=True, user=ALICE):
         super().__init__(daemon=True)
+        self.user = user
         self.mode, self.pause, self.counts, self.stopping = mode, 1 / rate, counts, stopping
         self.headers = {"content-type": "application/json"} | ({} if keep_alive else {"connection": "close"})
         # Opens a new connection only if the response to the previous request ended the connection.
@@ -93,24 +97,26 @@ class Client(threading.Thread):
             ended = session if session and self.send("logout", session, 200) else None
 
     def log_in(self):
-        body = self.send("login", ALICE, 200)
+        body = self.send("login", self.user, 200)
         if body is None:
             return None
         self.counts.add_kid("sealing", body["session_token"])
         return {name: body[name] for name in ("session_id", "session_token")}
 
     def exchange(self, operation, session, expected):
+        """The body of the response, as from `send`."""
         if session is None:
-            return
+            return None
         body = self.send(operation, session | {"grant_type": "session", "scope": SCOPE}, expected)
         if body is not None and expected == 200:
             self.counts.add_kid("signing", body["access_token"])
+        return body
 
     def send(self, operation, body, expected):
         """The body of the response; None if it is not the expected one, or at the end of the test."""
         if self.stopping.wait(max(0, self.due - time.monotonic())):
             return None
-        self.due = max(self.due + self.pause, time.monotonic())
+        self.due = max(self.due + self.pause, time.monotonic() - self.CATCHES_UP_SECONDS)
         path = f"/api/v1/auth/{'token' if operation.startswith('exchange') else operation}"
         try:
             self.connection.request("POST", path, json.dumps(body), self.headers)

@@ -22,18 +22,18 @@ pub(super) async fn log_in(
 }
 
 pub(super) async fn user(directory: &Directory) -> Account {
-    let email = format!("{}@example.test", unique_name());
+    let (email, password) = (format!("{}@example.test", unique_name()), "Aa1! p\u{e4}ss ");
     let subject = directory
-        .create_user(&email, &PASSWORD.into(), &Permissions::default())
+        .create_user(&email, &password.into(), &Permissions::default())
         .await;
     Account {
         email,
-        password: PASSWORD.into(),
+        password: password.into(),
         subject,
     }
 }
 
-pub(super) const PASSWORD: &str = "Aa1! p\u{e4}ss ";
+const PASSWORD: &str = "Aa1! p\u{e4}ss ";
 
 fn is_refused<T>(login: &Result<T, IamError>, refusal: Refusal) -> bool {
     matches!(login, Err(IamError::Refused(found)) if *found == refusal)
