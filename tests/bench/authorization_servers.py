@@ -1,4 +1,4 @@
-"""Real authorization servers for the benchmarks: their settings, and the calls that the adapters make, without a gateway."""
+"""Real servers for the benchmarks: their settings, and the calls that the adapters make, without a gateway."""
 
 import base64
 import contextlib
@@ -26,32 +26,18 @@ def form(**members):
     return urllib.parse.urlencode(members)
 
 
-class AuthorizationServer:
+class IdentityServer:
     """One running server. A subclass states how it differs from the others."""
 
     name = launcher = ""
     # The name of its section of the settings.
-    iam = "keycloak"
-    # The token that the adapter introspects, and the text of a response about an active one.
-    introspected = "refresh_token"
-    active = '"active":true'
-    # Logins a second that the server can process beside the load generator.
-    login_rate = 100
+    iam = ""
 
     def __init__(self, facts):
         self.facts = facts
 
     def prepare(self):
         """Prepares the server for measurements."""
-
-    def endpoint(self, name):
-        """The address of the endpoint `token` or `introspection`."""
-        raise NotImplementedError
-
-    def as_client(self):
-        """The headers of a request of the gateway's client."""
-        client = self.facts["clients"]["basic"]
-        return basic(client["id"], client["secret"])
 
     def iam_settings(self):
         """The settings of the section of the IAM."""
@@ -67,6 +53,26 @@ class AuthorizationServer:
             "login_limits.account_sessions_per_minute": 0,
             "login_limits.rate": 0,
         }
+
+
+class AuthorizationServer(IdentityServer):
+    """A server with which the adapters speak OAuth 2.0."""
+
+    iam = "keycloak"
+    # The token that the adapter introspects, and the text of a response about an active one.
+    introspected = "refresh_token"
+    active = '"active":true'
+    # Logins a second that the server can process beside the load generator.
+    login_rate = 100
+
+    def endpoint(self, name):
+        """The address of the endpoint `token` or `introspection`."""
+        raise NotImplementedError
+
+    def as_client(self):
+        """The headers of a request of the gateway's client."""
+        client = self.facts["clients"]["basic"]
+        return basic(client["id"], client["secret"])
 
     def grant(self):
         """The body of a password grant."""

@@ -97,11 +97,11 @@ def warm_up(bench, load_):
         best = max(best, rate)
 
 
-def gateway_sessions(bench, settings, count):
+def gateway_sessions(bench, settings, count, config=None):
     """Bodies of exchanges, one for each of `count` new sessions of a gateway with these settings."""
     login, responses = bench.folder / "gateway-login", bench.folder / "gateway-sessions"
     login.write_text(json.dumps(servers.CREDENTIALS) + "\n")
-    with servers.gateway(bench, bench.both, settings) as gateway:
+    with servers.gateway(bench, bench.both, settings, config=config) as gateway:
         logins = Load("the gateway's login", f"{gateway.url}/api/v1/auth/login", login, '"session_token":"')
         load.run(logins, bench.both, bench.connections, count=count, keep=responses)
     return [servers.exchange_body(json.loads(line)) for line in responses.read_text().splitlines()]

@@ -111,15 +111,17 @@ class Gateway:
         return tuple(int(re.search(rf"{name}:\s+(\d+) kB", status).group(1)) / 1024 for name in ("VmRSS", "VmHWM"))
 
 
-def environment(settings):
-    """The environment for a program with exactly these settings."""
+def environment(settings, config=None):
+    """The environment for a program with exactly these settings. `config`: a file with those that the environment cannot have."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS_PREFIX)}
     chosen = {f"{SETTINGS_PREFIX}_{name.upper().replace('.', '__')}": str(value) for name, value in settings.items()}
+    if config is not None:
+        chosen[f"{SETTINGS_PREFIX}CONFIG"] = str(config)
     return {**inherited, **chosen}
 
 
 @contextlib.contextmanager
-def gateway(bench, cores, settings=None, pause_seconds=0.01):
+def gateway(bench, cores, settings=None, pause_seconds=0.01, config=None):
     """An auth-gateway on free ports; by default in development mode with the mock."""
     public, management = (f"127.0.0.1:{port}" for port in machine.free_ports(2))
     chosen = {
@@ -130,7 +132,7 @@ def gateway(bench, cores, settings=None, pause_seconds=0.01):
     }
     log = bench.folder / "gateway.log"
     log.write_bytes(b"")
-    with process([bench.binary], cores, log, environment(chosen)) as child:
+    with process([bench.binary], cores, log, environment(chosen, config)) as child:
         wait_for(child, "GET", f"http://{management}/health/ready", pause_seconds)
         yield Gateway(f"http://{public}", f"http://{management}", child, log)
 

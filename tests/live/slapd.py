@@ -29,6 +29,7 @@ moduleload back_mdb
 moduleload memberof
 moduleload refint
 moduleload ppolicy
+moduleload argon2
 pidfile {home}/slapd.pid
 TLSCertificateFile {home}/server.pem
 TLSCertificateKeyFile {home}/server.key

@@ -1,6 +1,6 @@
 """One module for each group of figures. `measure(bench)` of each yields its figures."""
 
-from figures import added, audit, fresh, memory, mock, refresh, replicas, stale, start, tail
+from figures import added, audit, directory, fresh, memory, mock, refresh, replicas, stale, start, tail
 
 # In the order of measurement: first those without Keycloak, because a running Keycloak uses processor time.
 MODULES = {
@@ -10,6 +10,7 @@ MODULES = {
     "replicas": replicas,
     "tail": tail,
     "audit": audit,
+    "directory": directory,
     "fresh": fresh,
     "refresh": refresh,
     "stale": stale,
