@@ -207,7 +207,15 @@ impl Ldap {
             ldap_escape(credentials.email()),
         );
         let user = self.user(&mut connection, attribute, &email).await?;
-        let user = user.ok_or(IamError::Refused(Refusal::InvalidCredentials))?;
+        let Some(user) = user else {
+            // So that an unknown user takes as long as a wrong password, but for what the server does with a password.
+            let nowhere = format!("cn=unknown,{}", self.settings.users_base);
+            let bound = self
+                .connections
+                .bind(connection.server, &nowhere, credentials.password());
+            bound.await?;
+            return Err(IamError::Refused(Refusal::InvalidCredentials));
+        };
         let flavour = self.settings.flavour;
         let state = user.state(flavour, self.clock.now().unix);
         // The server of the entry: another one may not have a new password yet.

@@ -18,7 +18,7 @@ const LAYOUT: &str = "/etc/auth-gateway";
 const SECRET: &str = "test-only-secret-of-the-golden-files";
 
 /// The sections that are new since the last release, so that no golden file has them.
-const NEW_SECTIONS: [&str; 2] = ["http.cors", "iam.ldap"];
+const NEW_SECTIONS: [&str; 3] = ["http.cors", "iam.kratos", "iam.ldap"];
 
 fn settings_file(version: &str) -> PathBuf {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");

@@ -2,7 +2,8 @@
 
 mod server;
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 
 use iam_adapters::{
     Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, Refusal,
@@ -138,17 +139,20 @@ async fn method_that_is_not_enabled_and_another_server_are_misconfigurations() {
 /// Fails unless a test account can use the server with this configuration file.
 fn works(server: &Server, user: &Account, text: &str) {
     let folder = tempfile::tempdir().expect("a folder");
-    let config = folder.path().join("auth-gateway.toml");
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (config, identifier) = (path("auth-gateway.toml"), path("identifier-key"));
     fs::write(&config, text).expect("written");
+    fs::write(&identifier, "a key of 32 characters and more!!").expect("written");
+    fs::set_permissions(&identifier, Permissions::from_mode(0o600)).expect("a mode");
     let keys = TestKeys::new();
     let settings = [
         ("environment", "development"),
         ("http.public_url", "http://gateway.test"),
         ("iam.kratos.url", server.url()),
+        ("keys.identifier_key_file", &identifier),
     ];
     let settings = [&settings[..], &keys.settings()].concat();
-    let config = config.to_str().expect("text");
-    let (code, output) = check(&["--config", config], &settings, Some(user));
+    let (code, output) = check(&["--config", &config], &settings, Some(user));
     assert_eq!(code, Some(0), "{output}");
     for step in ["responds, as", "login", "exchange", "logout"] {
         assert!(output.contains(step), "{step}: {output}");

@@ -2,6 +2,7 @@
 
 mod directory;
 mod logins;
+mod secrecy;
 mod sessions;
 
 /// Makes a test of each function over the server `KIND` of the module in which it is called.
@@ -50,6 +51,8 @@ macro_rules! for_each_test {
             logins::address_of_two_entries_is_a_fault_and_no_login,
             logins::first_server_that_responds_is_used,
             logins::each_wrong_setting_is_named,
+            secrecy::no_credential_is_written,
+            secrecy::late_response_is_not_written,
         }
     };
 }

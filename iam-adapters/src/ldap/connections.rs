@@ -10,14 +10,17 @@ use std::{error::Error as StdError, io};
 use futures_util::FutureExt as _;
 use ldap3::adapters::{Adapter, EntriesOnly, PagedResults};
 use ldap3::{
-    Ldap, LdapConnAsync, LdapConnSettings, LdapError, LdapResult, Scope, SearchEntry, SearchOptions,
+    Ldap, LdapConnAsync, LdapConnSettings, LdapError, LdapResult, Scope, SearchEntry,
+    SearchOptions, StdStream,
 };
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{SpanBuilder, SpanKind};
 use rustls::ClientConfig;
 use scopeguard::ScopeGuard;
 use secrecy::{ExposeSecret as _, SecretString};
+use tokio::net::TcpStream;
 use tokio::sync::Mutex;
+use tokio::time::timeout;
 use url::Url;
 
 use super::NO_ATTRIBUTES;
@@ -35,6 +38,7 @@ const PAGE: i32 = 500;
 pub(super) struct Connections {
     servers: Vec<Url>,
     settings: LdapConnSettings,
+    connect_deadline: Duration,
     bind_dn: String,
     bind_password: SecretString,
     /// Whether servers must support the password policy control.
@@ -63,9 +67,9 @@ impl Connections {
         Self {
             servers: settings.urls.clone(),
             settings: LdapConnSettings::new()
-                .set_conn_timeout(connect_deadline)
                 .set_starttls(settings.start_tls)
                 .set_config(Arc::new(tls)),
+            connect_deadline,
             bind_dn: settings.bind_dn.clone(),
             bind_password: settings.bind_password.clone().unwrap_or_default(),
             needs_password_policy: settings.needs_password_policy(),
@@ -138,12 +142,12 @@ impl Connections {
     async fn connect(&self, server: usize) -> Result<Connection, IamError> {
         let unknown = || IamError::Unreachable("no server is configured".into());
         let url = self.servers.get(server).ok_or_else(unknown)?;
-        let opened = LdapConnAsync::from_url_with_settings(self.settings.clone(), url);
+        let opened = timeout(self.connect_deadline, open(url, self.settings.clone()));
+        let opened = opened.await.unwrap_or_else(|elapsed| Err(elapsed.into()));
         let host = url.host_str().unwrap_or_default();
-        let opened = opened.await.map_err(|error| {
+        let (driver, ldap) = opened.map_err(|error| {
             fault(error, url.scheme()).with_hint(&format!(" ({host}, one of urls)"))
-        });
-        let (driver, ldap) = opened?;
+        })?;
         // Ends with the last handle. What breaks the connection is returned by the operations.
         tokio::spawn(driver.drive());
         Ok(Connection {
@@ -184,6 +188,21 @@ impl Connections {
         }
         Ok(connection)
     }
+}
+
+/// Connects without Nagle's algorithm, with which a bind waits until the server acknowledges the end of the TLS
+/// handshake: 40 ms.
+async fn open(url: &Url, settings: LdapConnSettings) -> Result<(LdapConnAsync, Ldap), LdapError> {
+    let port = match url.scheme() {
+        "ldapi" => return LdapConnAsync::from_url_with_settings(settings, url).await,
+        "ldaps" => 636,
+        _ => 389,
+    };
+    let host = url.host_str().unwrap_or_default();
+    let stream = TcpStream::connect(format!("{host}:{}", url.port().unwrap_or(port))).await?;
+    stream.set_nodelay(true)?;
+    let settings = settings.set_std_stream(StdStream::Tcp(stream.into_std()?));
+    LdapConnAsync::from_url_with_settings(settings, url).await
 }
 
 impl Connection {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -25,14 +26,15 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, from_value, json};
 use test_support::resilient::NoObserver;
 use test_support::suite::unique_name;
+use tokio::sync::OnceCell;
 
 use crate::launched::Launched;
 
 /// Attributes of every user.
-const DISPLAY_NAME: &str = "Zoë O'Neil, R&D";
+pub(super) const DISPLAY_NAME: &str = "Zoë O'Neil, R&D";
 const DEPARTMENTS: [&str; 2] = ["beta gamma", "ümlaut"];
 
 /// A server that a launcher starts.
@@ -74,7 +76,8 @@ pub(super) struct Facts {
     admin_password: String,
     pub(super) bind_dn: String,
     pub(super) bind_password: String,
-    home: String,
+    pub(super) home: String,
+    pid: u32,
 }
 
 /// A running server. It is killed when it is dropped.
@@ -84,7 +87,8 @@ pub(super) struct Directory {
     adapter: Arc<dyn IamAdapter>,
     source: Arc<Replaceable<PermissionSource>>,
     groups: Mutex<BTreeSet<String>>,
-    _process: Launched,
+    admin: OnceCell<ldap3::Ldap>,
+    process: Launched,
 }
 
 impl Directory {
@@ -108,8 +112,29 @@ impl Directory {
             facts,
             source,
             groups: Mutex::default(),
-            _process: process,
+            admin: OnceCell::new(),
+            process,
         }
+    }
+
+    /// The configuration file of a gateway for this directory, in which the members of a group have the scope of its
+    /// name.
+    pub(super) fn configuration(&self, group: &str) -> String {
+        let settings = json!({
+            "iam": {"ldap": section(&self.facts, &json!({}))},
+            "permissions": {
+                "source": "groups",
+                "groups": [{"group": self.group_dn(group), "scopes": [group]}],
+            },
+        });
+        toml::to_string(&settings).expect("TOML")
+    }
+
+    /// Lets the server respond to nothing, or to everything that was sent in the meantime.
+    pub(super) fn signal(&self, signal: &str) {
+        let process = self.facts.pid.to_string();
+        let sent = Command::new("kill").args([signal, &process]).status();
+        assert!(sent.expect("kill").success());
     }
 
     /// The adapter with more settings, without permissions.
@@ -170,8 +195,15 @@ impl Directory {
         LdapConnSettings::new().set_config(Arc::new(tls))
     }
 
-    /// A connection of the administrator.
+    /// The connection of the administrator.
     pub(super) async fn admin(&self) -> ldap3::Ldap {
+        self.admin
+            .get_or_init(|| self.administrator())
+            .await
+            .clone()
+    }
+
+    async fn administrator(&self) -> ldap3::Ldap {
         let (connection, mut ldap) =
             LdapConnAsync::with_settings(self.trusting_itself(), &self.facts.url)
                 .await
@@ -308,7 +340,16 @@ impl Directory {
     }
 }
 
-fn settings(facts: &Facts, more: &Value) -> LdapSettings {
+/// The homes of all tests together would fill the disk.
+impl Drop for Directory {
+    fn drop(&mut self) {
+        self.process.kill();
+        fs::remove_dir_all(&self.facts.home).expect("removed");
+    }
+}
+
+/// The section `[iam.ldap]`.
+fn section(facts: &Facts, more: &Value) -> Value {
     let mut section = json!({
         "urls": [facts.url],
         "flavour": facts.flavour,
@@ -320,12 +361,13 @@ fn settings(facts: &Facts, more: &Value) -> LdapSettings {
     });
     let members = section.as_object_mut().expect("an object");
     members.extend(more.as_object().expect("an object").clone());
-    serde_json::from_value(section).expect("settings")
+    section
 }
 
 fn adapter(facts: &Facts, more: &Value) -> Arc<Ldap> {
     let clock = Arc::new(SystemClock::default());
-    let adapter = Ldap::new(&settings(facts, more), Duration::from_secs(5), clock);
+    let settings: LdapSettings = from_value(section(facts, more)).expect("settings");
+    let adapter = Ldap::new(&settings, Duration::from_secs(5), clock);
     Arc::new(adapter.expect("usable settings"))
 }
 

@@ -22,18 +22,18 @@ pub(super) async fn log_in(
 }
 
 pub(super) async fn user(directory: &Directory) -> Account {
-    let (email, password) = (format!("{}@example.test", unique_name()), "Aa1! p\u{e4}ss ");
+    let email = format!("{}@example.test", unique_name());
     let subject = directory
-        .create_user(&email, &password.into(), &Permissions::default())
+        .create_user(&email, &PASSWORD.into(), &Permissions::default())
         .await;
     Account {
         email,
-        password: password.into(),
+        password: PASSWORD.into(),
         subject,
     }
 }
 
-const PASSWORD: &str = "Aa1! p\u{e4}ss ";
+pub(super) const PASSWORD: &str = "Aa1! p\u{e4}ss ";
 
 fn is_refused<T>(login: &Result<T, IamError>, refusal: Refusal) -> bool {
     matches!(login, Err(IamError::Refused(found)) if *found == refusal)

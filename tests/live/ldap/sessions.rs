@@ -5,9 +5,7 @@ use iam_conformance::{AccountState, Fixture as _};
 use serde_json::json;
 
 use super::directory::{Directory, Kind};
-use super::logins::{log_in, user};
-
-const PASSWORD: &str = "Aa1! p\u{e4}ss ";
+use super::logins::{PASSWORD, log_in, user};
 
 pub(super) async fn adapter_passes_the_conformance_suite(directory: &Directory) {
     iam_conformance::all(directory).await;

@@ -20,12 +20,16 @@ fn works(fixture: &OAuth2Fixture, user: &Account, text: &str) {
     fs::write(&config, text).expect("written");
     fs::write(&secret, fixture.server.secret("basic")).expect("written");
     fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("a mode");
+    let identifier = path("identifier-key");
+    fs::write(&identifier, "a key of 32 characters and more!!").expect("written");
+    fs::set_permissions(&identifier, Permissions::from_mode(0o600)).expect("a mode");
     let keys = TestKeys::new();
     let settings = [
         ("environment", "development"),
         ("http.public_url", "http://gateway.test"),
         ("iam.oauth2.issuer", fixture.server.issuer()),
         ("iam.oauth2.client_secret_file", &secret),
+        ("keys.identifier_key_file", &identifier),
     ];
     let settings = [&settings[..], &keys.settings()].concat();
     let (code, output) = check(&["--config", &config], &settings, Some(user));
