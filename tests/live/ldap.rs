@@ -46,6 +46,7 @@ macro_rules! for_each_test {
             sessions::adapter_passes_the_conformance_suite,
             sessions::temporary_lock_ends_no_session_and_what_an_administrator_does_ends_it,
             sessions::groups_within_groups_are_found_and_long_answers_are_read_in_pages,
+            sessions::logout_has_an_effect_at_every_replica,
             logins::refusal_of_each_state_has_its_reason_in_the_log,
             logins::address_is_never_a_pattern,
             logins::address_of_two_entries_is_a_fault_and_no_login,
@@ -65,6 +66,8 @@ mod openldap {
     for_each_test!(over_this_server);
     over_this_server! {
         logins::every_kind_of_connection_works,
+        sessions::connection_is_made_again_after_a_restart,
+        sessions::groups_that_cannot_be_read_are_a_fault,
         sessions::server_that_lags_behind_ends_no_session,
     }
     test_support::suite::for_each_test!(api_suite_over_this_server);
@@ -85,5 +88,8 @@ mod samba {
     const KIND: Kind = Kind::Samba;
 
     for_each_test!(over_this_server);
+    over_this_server! {
+        sessions::groups_that_cannot_be_read_are_a_fault,
+    }
     test_support::suite::for_each_test!(api_suite_over_this_server);
 }

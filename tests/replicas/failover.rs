@@ -7,7 +7,7 @@ use test_support::wait::until;
 
 use crate::fixture::{ReplicaFixture, log_out, refuses, serves};
 use crate::metrics::{has_received, has_sent_all};
-use crate::server::{Server, free_port, listening};
+use test_support::redis_server::{Server, free_port, listening};
 
 const MASTER: &str = "of-the-tests";
 

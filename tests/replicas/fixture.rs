@@ -18,7 +18,7 @@ use test_support::gateway::{TestGateway, manual_clock};
 use test_support::keys::TestKeys;
 use test_support::wait::until;
 
-use crate::server::{PREFIX, Server};
+use test_support::redis_server::{PREFIX, Server};
 
 pub(crate) const READ: &str = "urn:shop:orders:order:read";
 pub(crate) const EMAIL: &str = "alice-of-the-tests@example.test";

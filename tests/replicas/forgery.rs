@@ -5,7 +5,7 @@ use test_support::wait::until;
 use crate::metrics::{has_received, has_sent_all};
 
 use crate::fixture::{ReplicaFixture, log_in, log_out, refuses, serves};
-use crate::server::{LOGINS, STREAM};
+use test_support::redis_server::{LOGINS, STREAM};
 
 #[tokio::test]
 async fn no_change_in_redis_revives_a_session() {

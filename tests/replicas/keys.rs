@@ -9,7 +9,7 @@ use test_support::keys::TestKeys;
 use test_support::wait::until;
 
 use crate::fixture::{ReplicaFixture, log_in, serves};
-use crate::server::Admin;
+use test_support::redis_server::Admin;
 
 /// Where the replicas state which keys they use.
 const KEYS: &str = "auth-gateway:test:keys";

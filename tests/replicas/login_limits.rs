@@ -7,7 +7,7 @@ use test_support::gateway::TestGateway;
 use test_support::wait::until;
 
 use crate::fixture::{EMAIL, PASSWORD, ReplicaFixture, have_sealing_keys};
-use crate::server::{Admin, PREFIX};
+use test_support::redis_server::{Admin, PREFIX};
 
 const UNKNOWN_USER: &str = "unknown@example.test";
 const HOME: &str = "192.0.2.1";

@@ -9,7 +9,7 @@ use test_support::wait::until;
 
 use crate::fixture::{ReplicaFixture, log_in, log_out, refuses, serves};
 use crate::metrics::{has_received, has_sent_all};
-use crate::server::Server;
+use test_support::redis_server::Server;
 
 #[tokio::test]
 async fn revocations_that_redis_lost_are_added_again_by_the_replicas() {

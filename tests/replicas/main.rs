@@ -22,7 +22,6 @@ mod processes;
 mod refusing;
 mod revoking;
 mod secrecy;
-mod server;
 mod shared_cache;
 mod starting;
 mod tls;

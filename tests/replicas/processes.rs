@@ -10,7 +10,7 @@ use test_support::wait::until;
 
 use crate::GATEWAY;
 use crate::fixture::IDENTIFIER_KEY;
-use crate::server::{PREFIX, Server};
+use test_support::redis_server::{PREFIX, Server};
 
 const PASSWORD: &str = "the password of this Redis";
 

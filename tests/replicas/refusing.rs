@@ -6,9 +6,9 @@ use test_support::gateway::TestGateway;
 
 use crate::fixture::{AT_ONCE, ReplicaFixture, log_out, refuses, serves, works_without_redis};
 use crate::metrics::{has_received, has_sent_all};
-use crate::server::{STREAM, Server};
 use crate::shared_cache::{look_ups, stored_session};
 use crate::{keys, login_limits};
+use test_support::redis_server::{STREAM, Server};
 
 const REFUSED: [&str; 1] = ["revocations_refused"];
 

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use crate::fixture::{EMAIL, PASSWORD, ReplicaFixture, log_out, refuses};
 use crate::login_limits;
 use crate::metrics::has_sent_all;
-use crate::server::{PREFIX, STREAM};
+use test_support::redis_server::{PREFIX, STREAM};
 
 /// Every command of every client, as it arrives.
 struct Monitor(BufReader<TcpStream>);

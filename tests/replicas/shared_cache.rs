@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
 use crate::fixture::{ReplicaFixture, log_in, serves};
-use crate::server::{Admin, PREFIX};
+use test_support::redis_server::{Admin, PREFIX};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -6,7 +6,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use test_support::gateway::TestGateway;
 
 use crate::fixture::{AT_ONCE, ReplicaFixture, log_out, refuses, works_without_redis};
-use crate::server::Server;
+use test_support::redis_server::Server;
 
 /// A certification authority in `ca.pem`, and a server certificate of it for `name`.
 fn certificates(folder: &Path, name: &str) {

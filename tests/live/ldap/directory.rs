@@ -88,7 +88,7 @@ pub(super) struct Directory {
     source: Arc<Replaceable<PermissionSource>>,
     groups: Mutex<BTreeSet<String>>,
     admin: OnceCell<ldap3::Ldap>,
-    process: Launched,
+    process: Mutex<Launched>,
 }
 
 impl Directory {
@@ -113,7 +113,7 @@ impl Directory {
             source,
             groups: Mutex::default(),
             admin: OnceCell::new(),
-            process,
+            process: Mutex::new(process),
         }
     }
 
@@ -135,6 +135,19 @@ impl Directory {
         let process = self.facts.pid.to_string();
         let sent = Command::new("kill").args([signal, &process]).status();
         assert!(sent.expect("kill").success());
+    }
+
+    pub(super) fn kill(&self) {
+        self.process.lock().expect("the process").kill();
+    }
+
+    /// Starts it at the same address with the same entries, after it was killed.
+    pub(super) async fn start_again(&self) {
+        let port = self.facts.plain_url.rsplit(':').next().expect("a port");
+        let arguments = ["--home", &self.facts.home, "--http-port", port];
+        let arguments = arguments.map(str::to_owned).to_vec();
+        let (process, _) = Launched::start::<Facts>(self.kind.launcher(), arguments).await;
+        *self.process.lock().expect("the process") = process;
     }
 
     /// The adapter with more settings, without permissions.
@@ -343,7 +356,7 @@ impl Directory {
 /// The homes of all tests together would fill the disk.
 impl Drop for Directory {
     fn drop(&mut self) {
-        self.process.kill();
+        self.kill();
         fs::remove_dir_all(&self.facts.home).expect("removed");
     }
 }

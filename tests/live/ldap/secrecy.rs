@@ -15,7 +15,7 @@ use crate::secrecy;
 const PASSWORD: &str = "Aa1! canary p\u{e4}ssword of the user ";
 
 /// A user with a permission, and the configuration file of a gateway for the directory.
-async fn user_and_file(directory: &Directory) -> (Account, String) {
+pub(super) async fn user_and_file(directory: &Directory) -> (Account, String) {
     let email = format!("{}@example.test", unique_name());
     let permissions = permissions(&[READ]);
     let password = PASSWORD.into();

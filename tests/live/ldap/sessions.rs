@@ -3,9 +3,15 @@
 use iam_adapters::{IamAdapter as _, Introspection, UpstreamSession};
 use iam_conformance::{AccountState, Fixture as _};
 use serde_json::json;
+use test_support::keys::TestKeys;
+use test_support::redis_server::Server;
+use test_support::suite::{READ, session_of};
+use test_support::wait::until;
 
 use super::directory::{Directory, Kind};
 use super::logins::{PASSWORD, log_in, user};
+use super::secrecy::user_and_file;
+use crate::process::Process;
 
 pub(super) async fn adapter_passes_the_conformance_suite(directory: &Directory) {
     iam_conformance::all(directory).await;
@@ -41,6 +47,12 @@ pub(super) async fn temporary_lock_ends_no_session_and_what_an_administrator_doe
     assert!(!is_active(directory, &session).await, "disabled");
     directory.set_state(&user, AccountState::Active).await;
     assert!(is_active(directory, &session).await, "enabled again");
+    if directory.kind == Kind::Samba {
+        let dn = directory.user_dn(&user.email);
+        directory.replace(&dn, "accountExpires", &["1"]).await;
+        assert!(!is_active(directory, &session).await, "expired");
+        directory.replace(&dn, "accountExpires", &["0"]).await;
+    }
     directory
         .set_password(&user, &"another-password".into())
         .await;
@@ -127,4 +139,75 @@ pub(super) async fn groups_within_groups_are_found_and_long_answers_are_read_in_
     // Its plug-in makes members of a group members of what contains it.
     let is_transitive = directory.kind == Kind::DirectoryServer389;
     assert_eq!(groups.contains(&company), is_transitive);
+}
+
+/// Its directory has no sessions, so only the other replica knows of a logout.
+pub(super) async fn logout_has_an_effect_at_every_replica(directory: &Directory) {
+    let Some(redis) = Server::start() else {
+        return;
+    };
+    let (user, file) = user_and_file(directory).await;
+    let (keys, redis_url) = (TestKeys::new(), redis.url());
+    let settings = [
+        &keys.settings()[..],
+        &[
+            ("AUTH_GATEWAY_CONFIG", file.as_str()),
+            ("redis.url", &redis_url),
+        ],
+    ]
+    .concat();
+    let [one, other] = [
+        Process::start_and_probe(&settings).await,
+        Process::start_and_probe(&settings).await,
+    ];
+    let session = session_of(&one.client, &user).await;
+    until("both replicas to have read the revocations", async || {
+        one.client.exchange(&session, READ).await.status == 200
+            && other.client.exchange(&session, READ).await.status == 200
+    })
+    .await;
+    assert_eq!(one.client.log_out(&session).await.status, 200);
+    until("the logout to reach the other replica", async || {
+        other.client.exchange(&session, READ).await.status == 401
+    })
+    .await;
+}
+
+pub(super) async fn connection_is_made_again_after_a_restart(directory: &Directory) {
+    let adapter = directory.bare(&json!({}));
+    let user = user(directory).await;
+    let session = log_in(&*adapter, &user.email, PASSWORD).await;
+    let session = session.expect("a login").session;
+    directory.kill();
+    let unreachable = adapter.introspect(&session).await;
+    assert_eq!(
+        unreachable.map_err(|fault| fault.kind()),
+        Err("unreachable")
+    );
+    directory.start_again().await;
+    let introspected = adapter.introspect(&session).await;
+    assert!(
+        matches!(introspected, Ok(Introspection::Active { .. })),
+        "{introspected:?}"
+    );
+}
+
+/// No error of a search for groups is taken for "no groups", which would take all permissions. (389 Directory Server
+/// returns no error for a base that the service account may not see. The probe finds that.)
+pub(super) async fn groups_that_cannot_be_read_are_a_fault(directory: &Directory) {
+    let user = user(directory).await;
+    let session = log_in(&*directory.bare(&json!({})), &user.email, PASSWORD).await;
+    let session = session.expect("a login").session;
+    let nowhere = format!("OU=nowhere,{}", directory.facts.base);
+    let adapter = directory.bare(&json!({"groups_base": nowhere}));
+    let login = log_in(&*adapter, &user.email, PASSWORD).await;
+    assert_eq!(
+        login.map_err(|fault| fault.kind()).err(),
+        Some("misconfigured")
+    );
+    let introspected = adapter.introspect(&session).await;
+    assert_eq!(
+        introspected.map_err(|fault| fault.kind()),
+        Err("misconfigured")
+    );
 }

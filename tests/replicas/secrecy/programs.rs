@@ -12,7 +12,7 @@ use test_support::secrecy::{EMAIL, PASSWORD, SecrecyFixture};
 
 use super::Monitor;
 use crate::GATEWAY;
-use crate::server::{Admin, PREFIX, STREAM, Server};
+use test_support::redis_server::{Admin, PREFIX, STREAM, Server};
 
 const USER: &str = "canary-of-the-user-of-redis";
 const REDIS_PASSWORD: &str = "canary-of-the-password-of-redis";

@@ -35,6 +35,7 @@ pub mod metrics;
 pub mod misconfigurations;
 pub mod mock_fixture;
 pub mod program;
+pub mod redis_server;
 pub mod resilient;
 pub mod rng;
 pub mod scenario;

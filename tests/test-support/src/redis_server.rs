@@ -6,7 +6,9 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-pub(crate) struct Server {
+/// A Redis, which is killed when this is dropped.
+#[derive(Debug)]
+pub struct Server {
     child: Option<Child>,
     port: u16,
     options: Vec<String>,
@@ -17,17 +19,18 @@ pub(crate) struct Server {
 impl Server {
     /// A Redis without persistence on the loopback address. `None`, with a message, if this machine
     /// has no Redis; a failure if CI=true.
-    pub(crate) fn start() -> Option<Self> {
+    pub fn start() -> Option<Self> {
         Self::start_with(None, &["--port", "{port}"])
     }
 
     /// With these options, in which `{port}` and `{folder}` are replaced.
-    pub(crate) fn start_with(password: Option<&'static str>, options: &[&str]) -> Option<Self> {
+    pub fn start_with(password: Option<&'static str>, options: &[&str]) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
         Self::start_in(folder, password, options)
     }
 
-    pub(crate) fn start_in(
+    /// The same, with a folder for its files.
+    pub fn start_in(
         folder: TempDir,
         password: Option<&'static str>,
         options: &[&str],
@@ -71,7 +74,7 @@ impl Server {
     }
 
     /// Kills it; its data is lost.
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().expect("a child");
             child.wait().expect("a child");
@@ -79,14 +82,14 @@ impl Server {
     }
 
     /// Starts it again on the same port after it was killed.
-    pub(crate) fn start_again(&mut self) {
+    pub fn start_again(&mut self) {
         assert!(self.child.is_none(), "killed before");
         self.launch();
         assert!(self.child.is_some(), "redis-server starts again");
     }
 
     /// Sends a signal by its name.
-    pub(crate) fn signal(&self, name: &str) {
+    pub fn signal(&self, name: &str) {
         let id = self.child.as_ref().expect("runs").id().to_string();
         let sent = Command::new("kill")
             .args([&format!("-{name}"), &id])
@@ -94,20 +97,23 @@ impl Server {
         assert!(sent.expect("kill").success());
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    /// Its port.
+    pub const fn port(&self) -> u16 {
         self.port
     }
 
-    pub(crate) fn folder(&self) -> &std::path::Path {
+    /// The folder for its files.
+    pub fn folder(&self) -> &std::path::Path {
         self.folder.path()
     }
 
-    pub(crate) fn url(&self) -> String {
+    /// `redis.url` of the gateways.
+    pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
     /// An administrator's connection, without TLS.
-    pub(crate) fn admin(&self) -> Admin {
+    pub fn admin(&self) -> Admin {
         let password = self.password.map(|password| format!(":{password}@"));
         let password = password.unwrap_or_default();
         let client = redis::Client::open(format!("redis://{password}127.0.0.1:{}", self.port));
@@ -124,7 +130,7 @@ impl Drop for Server {
 
 /// Starts a `redis-server`, and waits for the text that it writes once it listens; `None`: it has exited, because
 /// another process has its port. A connection would prove nothing: it may be one to that process.
-pub(crate) fn listening(command: &mut Command, text: &str) -> Option<Child> {
+pub fn listening(command: &mut Command, text: &str) -> Option<Child> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -140,7 +146,7 @@ pub(crate) fn listening(command: &mut Command, text: &str) -> Option<Child> {
 }
 
 /// Below the range of ports that the system uses for outgoing connections.
-pub(crate) fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     loop {
         let mut bits = [0; 2];
         aws_lc_rs::rand::fill(&mut bits).expect("randomness");
@@ -152,26 +158,27 @@ pub(crate) fn free_port() -> u16 {
 }
 
 /// `redis.prefix` of the gateways.
-pub(crate) const PREFIX: &str = "auth-gateway:test";
+pub const PREFIX: &str = "auth-gateway:test";
 
 /// Their stream of revocations.
-pub(crate) const STREAM: &str = "auth-gateway:test:revocations";
+pub const STREAM: &str = "auth-gateway:test:revocations";
 
 /// Their stream of refused logins.
-pub(crate) const LOGINS: &str = "auth-gateway:test:logins";
+pub const LOGINS: &str = "auth-gateway:test:logins";
 
 /// A client with all permissions of Redis.
-pub(crate) struct Admin(redis::Connection);
+pub struct Admin(redis::Connection);
 
 impl Admin {
     /// Runs a command whose words are separated by spaces.
     #[track_caller]
-    pub(crate) fn run(&mut self, command: &str) -> redis::Value {
+    pub fn run(&mut self, command: &str) -> redis::Value {
         self.words(&command.split(' ').collect::<Vec<_>>())
     }
 
+    /// Runs a command.
     #[track_caller]
-    pub(crate) fn words(&mut self, words: &[&str]) -> redis::Value {
+    pub fn words(&mut self, words: &[&str]) -> redis::Value {
         let mut command = redis::Cmd::new();
         for word in words {
             command.arg(*word);
@@ -181,12 +188,12 @@ impl Admin {
     }
 
     /// The entries of the stream of revocations, in its order.
-    pub(crate) fn revocations(&mut self) -> Vec<Vec<u8>> {
+    pub fn revocations(&mut self) -> Vec<Vec<u8>> {
         self.entries(STREAM)
     }
 
     /// The entries of a stream, in its order.
-    pub(crate) fn entries(&mut self, stream: &str) -> Vec<Vec<u8>> {
+    pub fn entries(&mut self, stream: &str) -> Vec<Vec<u8>> {
         let mut command = redis::cmd("XRANGE");
         command.arg(stream).arg("-").arg("+");
         let entries: redis::streams::StreamRangeReply =
@@ -199,19 +206,19 @@ impl Admin {
     }
 
     /// Adds an entry to the stream of revocations, as a replica does.
-    pub(crate) fn append(&mut self, entry: &[u8]) {
+    pub fn append(&mut self, entry: &[u8]) {
         self.append_to(STREAM, entry);
     }
 
     /// Adds an entry to a stream.
-    pub(crate) fn append_to(&mut self, stream: &str, entry: &[u8]) {
+    pub fn append_to(&mut self, stream: &str, entry: &[u8]) {
         let mut command = redis::cmd("XADD");
         command.arg(stream).arg("*").arg("r").arg(entry);
         command.exec(&mut self.0).expect("added");
     }
 
     /// Replaces a key by what DUMP returned.
-    pub(crate) fn restore(&mut self, key: &str, dump: &redis::Value) {
+    pub fn restore(&mut self, key: &str, dump: &redis::Value) {
         let redis::Value::BulkString(dump) = dump else {
             panic!("{dump:?}");
         };
@@ -221,7 +228,7 @@ impl Admin {
     }
 
     /// Disconnects all clients except this one.
-    pub(crate) fn disconnect_all(&mut self) {
+    pub fn disconnect_all(&mut self) {
         self.run("CLIENT KILL TYPE normal SKIPME yes");
     }
 }
