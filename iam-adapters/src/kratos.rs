@@ -37,7 +37,7 @@ mod wire;
 
 pub use settings::KratosSettings;
 
-use wire::{ErrorBody, KratosError, Login, LoginFlow, Session};
+use wire::{KratosError, KratosErrorBody, Login, LoginFlow, Session};
 
 const NAME: &str = "kratos";
 
@@ -125,65 +125,6 @@ impl Kratos {
         url
     }
 
-    /// Logs in by a flow, and asks `whoami` about the new session, as later introspections do.
-    async fn log_in(
-        &self,
-        credentials: &Credentials,
-        client: &ClientContext,
-    ) -> Result<Authenticated, IamError> {
-        let request = self.http.get(&self.endpoint(&LOGIN_FLOW));
-        let begun = self.http.send(on_behalf_of(request, client)).await?;
-        let flow: LoginFlow = read(&begun, "login flow")?;
-        // Not the address in the flow, which is that of Kratos for browsers and could be any.
-        let mut action = self.endpoint(&["self-service", "login"]);
-        action.query_pairs_mut().append_pair("flow", &flow.id);
-        let body = json!({
-            "method": "password",
-            "identifier": credentials.email(),
-            "password": credentials.password().expose_secret(),
-        });
-        let complete = self.http.post(&action).json(&body);
-        let response = self.http.send(on_behalf_of(complete, client)).await?;
-        if response.status != StatusCode::OK {
-            return Err(self.refusal(&response));
-        }
-        let Login { session_token } = read(&response, "login")?;
-        // Also if the login is cancelled.
-        let abandoned = scopeguard::guard((), |()| {
-            let requests = Ok(vec![self.logout_request(&session_token)]);
-            abandoned::end_by(NAME, &self.http, requests);
-        });
-        let found = match self.whoami(&session_token).await? {
-            Whoami::Session(found) => found,
-            Whoami::SecondFactorRequired => return Err(IamError::Refused(Refusal::Incomplete)),
-            Whoami::NoSession => {
-                self.confirm_no_session(&session_token).await?;
-                self.proofs.failed_introspection.record();
-                return Err(active_session_reported_inactive());
-            }
-        };
-        self.proofs.record_active();
-        self.proofs.login.record();
-        let (subject, expires_in) = (subject(&found.identity), found.lifetime());
-        let (Some(subject), Some(expires_in)) = (subject, expires_in) else {
-            let missing = "whoami: a session without a user, or without time left";
-            return Err(IamError::Unreadable(missing.into()));
-        };
-        let login = Authenticated {
-            expires_in: Some(expires_in),
-            permissions: Some(self.permissions(&found.identity)?),
-            groups: self.groups(&found.identity),
-            claims: self.settings.claims.read(&found.identity)?,
-            session: UpstreamSession {
-                subject,
-                id: found.id,
-                secret: session_token.clone(),
-            },
-        };
-        ScopeGuard::into_inner(abandoned);
-        Ok(login)
-    }
-
     /// The meaning of a login's response that is not the expected success.
     fn refusal(&self, response: &Response) -> IamError {
         let error = error(response).unwrap_or_default();
@@ -258,36 +199,6 @@ impl Kratos {
             .await
     }
 
-    async fn introspect_session(
-        &self,
-        session: &UpstreamSession,
-    ) -> Result<Introspection, IamError> {
-        let found = match self.whoami(&session.secret).await? {
-            Whoami::Session(found) => found,
-            Whoami::SecondFactorRequired => return Ok(Introspection::Inactive),
-            Whoami::NoSession => {
-                self.confirm_no_session(&session.secret).await?;
-                return if self.proofs.failed_introspection.is_recorded() {
-                    Err(active_session_reported_inactive())
-                } else {
-                    Ok(Introspection::Inactive)
-                };
-            }
-        };
-        let subject = subject(&found.identity);
-        if found.id != session.id || subject.as_ref() != Some(&session.subject) {
-            let other = "whoami is about another session or subject";
-            return Err(IamError::UnreadableSession(other.into()));
-        }
-        self.proofs.record_active();
-        Ok(Introspection::Active {
-            subject: session.subject.clone(),
-            permissions: self.permissions(&found.identity)?,
-            groups: self.groups(&found.identity),
-            claims: self.settings.claims.read(&found.identity)?,
-        })
-    }
-
     fn permissions(&self, identity: &Value) -> Result<Permissions, IamError> {
         let names = public_list(identity, self.settings.permissions_member());
         let names = names.ok_or_else(|| {
@@ -343,16 +254,90 @@ impl IamAdapter for Kratos {
         }
     }
 
+    /// Logs in by a flow, and asks `whoami` about the new session, as introspections do.
     async fn authenticate(
         &self,
         credentials: &Credentials,
         client: &ClientContext,
     ) -> Result<Authenticated, IamError> {
-        self.log_in(credentials, client).await
+        let request = self.http.get(&self.endpoint(&LOGIN_FLOW));
+        let begun = self.http.send(on_behalf_of(request, client)).await?;
+        let flow: LoginFlow = read(&begun, "login flow")?;
+        // Not the address in the flow, which is that of Kratos for browsers and could be any.
+        let mut action = self.endpoint(&["self-service", "login"]);
+        action.query_pairs_mut().append_pair("flow", &flow.id);
+        let body = json!({
+            "method": "password",
+            "identifier": credentials.email(),
+            "password": credentials.password().expose_secret(),
+        });
+        let complete = self.http.post(&action).json(&body);
+        let response = self.http.send(on_behalf_of(complete, client)).await?;
+        if response.status != StatusCode::OK {
+            return Err(self.refusal(&response));
+        }
+        let Login { session_token } = read(&response, "login")?;
+        // Also if the login is cancelled.
+        let abandoned = scopeguard::guard((), |()| {
+            let requests = Ok(vec![self.logout_request(&session_token)]);
+            abandoned::end_by(NAME, &self.http, requests);
+        });
+        let found = match self.whoami(&session_token).await? {
+            Whoami::Session(found) => found,
+            Whoami::SecondFactorRequired => return Err(IamError::Refused(Refusal::Incomplete)),
+            Whoami::NoSession => {
+                self.confirm_no_session(&session_token).await?;
+                self.proofs.failed_introspection.record();
+                return Err(active_session_reported_inactive());
+            }
+        };
+        self.proofs.record_active();
+        self.proofs.login.record();
+        let (subject, expires_in) = (subject(&found.identity), found.lifetime());
+        let (Some(subject), Some(expires_in)) = (subject, expires_in) else {
+            let missing = "whoami: a session without a user, or without time left";
+            return Err(IamError::Unreadable(missing.into()));
+        };
+        let login = Authenticated {
+            expires_in: Some(expires_in),
+            permissions: Some(self.permissions(&found.identity)?),
+            groups: self.groups(&found.identity),
+            claims: self.settings.claims.read(&found.identity)?,
+            session: UpstreamSession {
+                subject,
+                id: found.id,
+                secret: session_token.clone(),
+            },
+        };
+        ScopeGuard::into_inner(abandoned);
+        Ok(login)
     }
 
     async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
-        self.introspect_session(session).await
+        let found = match self.whoami(&session.secret).await? {
+            Whoami::Session(found) => found,
+            Whoami::SecondFactorRequired => return Ok(Introspection::Inactive),
+            Whoami::NoSession => {
+                self.confirm_no_session(&session.secret).await?;
+                return if self.proofs.failed_introspection.is_recorded() {
+                    Err(active_session_reported_inactive())
+                } else {
+                    Ok(Introspection::Inactive)
+                };
+            }
+        };
+        let subject = subject(&found.identity);
+        if found.id != session.id || subject.as_ref() != Some(&session.subject) {
+            let other = "whoami is about another session or subject";
+            return Err(IamError::UnreadableSession(other.into()));
+        }
+        self.proofs.record_active();
+        Ok(Introspection::Active {
+            subject: session.subject.clone(),
+            permissions: self.permissions(&found.identity)?,
+            groups: self.groups(&found.identity),
+            claims: self.settings.claims.read(&found.identity)?,
+        })
     }
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
@@ -395,7 +380,7 @@ fn read<T: DeserializeOwned>(response: &Response, what: &'static str) -> Result<
 
 /// The error in a response; `None`: it is none of Kratos with this status.
 fn error(response: &Response) -> Option<KratosError> {
-    let body: ErrorBody = json::object(&response.body).ok()?;
+    let body: KratosErrorBody = json::object(&response.body).ok()?;
     (body.error.code == response.status.as_u16()).then_some(body.error)
 }
 

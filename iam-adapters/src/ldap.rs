@@ -25,11 +25,12 @@ use crate::types::{Authenticated, ClientContext, Credentials, Introspection, Ups
 mod bind_result;
 mod connections;
 mod entry;
+mod fault;
 mod settings;
 
 pub use settings::{Flavour, LdapSettings};
 
-use connections::{Connection, Connections};
+use connections::{Connections, LdapConnection, NO_ATTRIBUTES};
 use entry::{AccountState, Entry, Generation};
 use settings::SECTION;
 
@@ -52,9 +53,6 @@ const IN_CHAIN: &str = "1.2.840.113556.1.4.1941";
 
 /// The only values of these attributes.
 const MEMBER_OF: &str = "memberOf";
-
-/// Asks for no attributes (RFC 4511 section 4.5.1.8).
-const NO_ATTRIBUTES: &[&str] = &["1.1"];
 
 /// Stands for the time of the last change if the password was never changed.
 const NEVER_CHANGED: &str = "never";
@@ -126,7 +124,7 @@ impl Ldap {
     /// The one user with this value of an attribute, which is escaped already.
     async fn user(
         &self,
-        connection: &mut Connection,
+        connection: &mut LdapConnection,
         attribute: &str,
         value: &str,
     ) -> Result<Option<Entry>, IamError> {
@@ -147,7 +145,7 @@ impl Ldap {
     /// The groups of a user, by their names in the directory.
     async fn groups(
         &self,
-        connection: &mut Connection,
+        connection: &mut LdapConnection,
         user: &Entry,
     ) -> Result<Vec<String>, IamError> {
         let Some(base) = &self.settings.groups_base else {
@@ -246,7 +244,7 @@ impl Ldap {
     /// What this server states about a session.
     async fn statement(
         &self,
-        connection: &mut Connection,
+        connection: &mut LdapConnection,
         session: &UpstreamSession,
     ) -> Result<Statement, IamError> {
         let (attribute, subject) = (self.settings.subject_attribute(), session.subject.as_str());
@@ -283,7 +281,7 @@ impl Ldap {
     /// nothing.
     async fn sees(
         &self,
-        connection: &mut Connection,
+        connection: &mut LdapConnection,
         key: &str,
         base: &str,
     ) -> Result<(), IamError> {
@@ -307,7 +305,7 @@ impl Ldap {
     }
 
     /// Fails unless some user has the attributes that a login needs, and the service account sees them.
-    async fn finds_users(&self, connection: &mut Connection) -> Result<(), IamError> {
+    async fn finds_users(&self, connection: &mut LdapConnection) -> Result<(), IamError> {
         let settings = &self.settings;
         for (key, attribute) in [
             ("users_filter", "objectClass"),

@@ -51,7 +51,7 @@ fn object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error>
 
 /// The body of an error.
 #[derive(Deserialize)]
-pub(super) struct ErrorBody {
+pub(super) struct KratosErrorBody {
     pub(super) error: KratosError,
 }
 

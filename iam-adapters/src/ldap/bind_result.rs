@@ -7,7 +7,7 @@ use ldap3::LdapResult;
 use ldap3::controls::{Control, RawControl};
 
 use super::Flavour;
-use super::connections::fault_of;
+use super::fault::fault_of;
 use crate::error::{IamError, Refusal};
 
 /// The password policy control, in requests and in responses.

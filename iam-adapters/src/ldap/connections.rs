@@ -5,7 +5,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use std::{error::Error as StdError, io};
 
 use futures_util::FutureExt as _;
 use ldap3::adapters::{Adapter, EntriesOnly, PagedResults};
@@ -23,13 +22,15 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 use url::Url;
 
-use super::NO_ATTRIBUTES;
 use super::bind_result::{PASSWORD_POLICY, password_policy_control};
 use super::entry::Entry;
+use super::fault::{fault, fault_of};
 use super::settings::LdapSettings;
-use crate::client::tls_reason;
-use crate::error::{Detail, IamError, Misconfiguration};
+use crate::error::{IamError, Misconfiguration};
 use crate::trace::{self, ChildSpan};
+
+/// Asks for no attributes (RFC 4511 section 4.5.1.8).
+pub(super) const NO_ATTRIBUTES: &[&str] = &["1.1"];
 
 /// How many entries one page of a long answer has. Active Directory sends 1,000 at most.
 const PAGE: i32 = 500;
@@ -43,12 +44,12 @@ pub(super) struct Connections {
     bind_password: SecretString,
     /// Whether servers must support the password policy control.
     needs_password_policy: bool,
-    shared: Mutex<Option<Connection>>,
+    shared: Mutex<Option<LdapConnection>>,
 }
 
 /// A connection to one of the servers. Clones send their operations over the same one.
 #[derive(Debug, Clone)]
-pub(super) struct Connection {
+pub(super) struct LdapConnection {
     ldap: Ldap,
     /// The number of the server.
     pub(super) server: usize,
@@ -79,7 +80,7 @@ impl Connections {
 
     /// The connection for searches. A new one goes to the server after that of the last one, or to the first that
     /// can be reached.
-    pub(super) async fn shared(&self) -> Result<Connection, IamError> {
+    pub(super) async fn shared(&self) -> Result<LdapConnection, IamError> {
         // The lock is held while it connects, so that a burst of calls makes one connection.
         let mut shared = self.shared.lock().await;
         let next = match &*shared {
@@ -93,7 +94,7 @@ impl Connections {
     }
 
     /// A connection for searches to another server than this one; `None`: there is only one.
-    pub(super) async fn another(&self, server: usize) -> Option<Result<Connection, IamError>> {
+    pub(super) async fn another(&self, server: usize) -> Option<Result<LdapConnection, IamError>> {
         if self.servers.len() < 2 {
             return None;
         }
@@ -124,11 +125,11 @@ impl Connections {
     }
 
     /// The first of the servers, from this one on, for which `connect` succeeds; else the first fault.
-    async fn first<F: Future<Output = Result<Connection, IamError>>>(
+    async fn first<F: Future<Output = Result<LdapConnection, IamError>>>(
         &self,
         start: usize,
         connect: impl Fn(usize) -> F,
-    ) -> Result<Connection, IamError> {
+    ) -> Result<LdapConnection, IamError> {
         let mut first_fault = None;
         for offset in 0..self.servers.len() {
             match connect((start + offset) % self.servers.len()).await {
@@ -139,7 +140,7 @@ impl Connections {
         Err(first_fault.unwrap_or_else(|| IamError::Unreachable("no server is configured".into())))
     }
 
-    async fn connect(&self, server: usize) -> Result<Connection, IamError> {
+    async fn connect(&self, server: usize) -> Result<LdapConnection, IamError> {
         let unknown = || IamError::Unreachable("no server is configured".into());
         let url = self.servers.get(server).ok_or_else(unknown)?;
         let opened = timeout(self.connect_deadline, open(url, self.settings.clone()));
@@ -150,7 +151,7 @@ impl Connections {
         })?;
         // Ends with the last handle. What breaks the connection is returned by the operations.
         tokio::spawn(driver.drive());
-        Ok(Connection {
+        Ok(LdapConnection {
             ldap,
             server,
             host: host.into(),
@@ -159,7 +160,7 @@ impl Connections {
     }
 
     /// A connection with the service account.
-    async fn service(&self, server: usize) -> Result<Connection, IamError> {
+    async fn service(&self, server: usize) -> Result<LdapConnection, IamError> {
         let mut connection = self.connect(server).await?;
         let result = connection.bind(&self.bind_dn, &self.bind_password).await?;
         match result.rc {
@@ -205,7 +206,7 @@ async fn open(url: &Url, settings: LdapConnSettings) -> Result<(LdapConnAsync, L
     LdapConnAsync::from_url_with_settings(settings, url).await
 }
 
-impl Connection {
+impl LdapConnection {
     fn is_usable(&self) -> bool {
         !self.ldap.clone().is_closed() && !self.is_stuck.load(Ordering::Relaxed)
     }
@@ -309,82 +310,6 @@ impl Connection {
             }
         });
         result
-    }
-}
-
-/// The fault of a result that is not about a user (RFC 4511 section 4.1.9). The text of the server is left out.
-pub(super) fn fault_of(result: &LdapResult) -> IamError {
-    let misconfigured = |what, detail: &str| IamError::misconfigured(what, detail);
-    match result.rc {
-        // strongerAuthRequired, confidentialityRequired.
-        8 | 13 => misconfigured(
-            Misconfiguration::Tls,
-            "the server requires TLS: use ldaps or start_tls",
-        ),
-        10 => misconfigured(
-            Misconfiguration::Other,
-            "the server refers to another one, which is never followed: name that in urls",
-        ),
-        32 | 34 => misconfigured(
-            Misconfiguration::Other,
-            "no such entry, or the service account may not see it: check users_base and groups_base",
-        ),
-        50 => misconfigured(
-            Misconfiguration::Other,
-            "the service account may not do that: check its rights, and whether its password must be changed",
-        ),
-        51 => IamError::Throttled { retry_after: None },
-        code => IamError::Failed(format!("LDAP result {code}")),
-    }
-}
-
-/// The fault of an error of the library. Its text has no text of the server.
-fn fault(error: LdapError, scheme: &str) -> IamError {
-    let mut causes =
-        std::iter::successors(
-            Some(&error as &(dyn StdError + 'static)),
-            |cause| match cause
-                .downcast_ref::<io::Error>()
-                .and_then(io::Error::get_ref)
-            {
-                Some(carried) => Some(carried),
-                None => (*cause).source(),
-            },
-        );
-    if let Some(tls) = causes.find_map(|cause| cause.downcast_ref::<rustls::Error>()) {
-        return IamError::misconfigured(Misconfiguration::Tls, tls_reason(tls));
-    }
-    match error {
-        LdapError::Io { source }
-            if scheme == "ldaps"
-                && matches!(
-                    source.kind(),
-                    io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
-                ) =>
-        {
-            IamError::misconfigured(
-                Misconfiguration::Tls,
-                "the server ended the handshake: this port may be one without TLS",
-            )
-        }
-        LdapError::Io { source } => {
-            IamError::Unreachable(Detail::caused_by("the connection failed", source))
-        }
-        LdapError::Timeout { .. } => {
-            IamError::Unreachable("no connection within the connect deadline".into())
-        }
-        LdapError::LdapResult { result } => match fault_of(&result) {
-            // The only operation of the library itself is StartTLS.
-            IamError::Failed(_) => {
-                IamError::misconfigured(Misconfiguration::Tls, "the server refuses StartTLS")
-            }
-            fault => fault,
-        },
-        LdapError::FilterParsing => IamError::misconfigured(
-            Misconfiguration::Other,
-            "a filter cannot be sent: check users_filter and groups_filter",
-        ),
-        _ => IamError::Unreachable("the connection broke".into()),
     }
 }
 

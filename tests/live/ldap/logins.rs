@@ -8,7 +8,7 @@ use iam_conformance::{Account, AccountState, Fixture as _};
 use serde_json::{Value, json};
 use test_support::suite::unique_name;
 
-use super::directory::Directory;
+use super::directory::{Directory, Kind};
 
 pub(super) async fn log_in(
     adapter: &dyn IamAdapter,
@@ -190,6 +190,15 @@ pub(super) async fn each_wrong_setting_is_named(directory: &Directory) {
         ("subject_attribute", "seeAlso", "check subject_attribute"),
     ] {
         cases.push((json!({key: value}), Some(Misconfiguration::Other), text));
+    }
+    // Active Directory has no such control.
+    if directory.kind == Kind::Samba {
+        let with_control = json!({"password_policy": true});
+        cases.push((
+            with_control,
+            Some(Misconfiguration::Other),
+            "password_policy",
+        ));
     }
     if let Some(unnamed) = directory.unnamed_url() {
         let tls = Some(Misconfiguration::Tls);
