@@ -1,47 +1,15 @@
 //! The settings in effect and their origins, for `config show`.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::PathBuf;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Settings;
-use super::known::join;
+use super::known::{join, object};
 use super::layers::Layers;
-
-/// Where the value of a setting comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Origin {
-    Default,
-    File(PathBuf),
-    Environment(String),
-}
-
-impl Origin {
-    /// The file or the variable.
-    pub(super) fn place(&self) -> Cow<'_, str> {
-        match self {
-            Self::Default => "default".into(),
-            Self::File(path) => path.to_string_lossy(),
-            Self::Environment(variable) => variable.into(),
-        }
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => f.write_str("default"),
-            // In quotes, so that a path with a line break stays in its comment.
-            Self::File(_) => write!(f, "file {:?}", self.place()),
-            Self::Environment(variable) => write!(f, "environment {variable}"),
-        }
-    }
-}
+use super::origin::Origin;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EffectiveSetting {
@@ -116,14 +84,6 @@ impl EffectiveSettings {
                 }
             }
         }
-    }
-}
-
-/// The values by their names; none if it has no names.
-pub(super) fn object(values: &impl Serialize) -> Map<String, Value> {
-    match serde_json::to_value(values) {
-        Ok(Value::Object(values)) => values,
-        _ => Map::new(),
     }
 }
 

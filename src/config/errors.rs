@@ -7,7 +7,6 @@ use std::time::Duration;
 use humantime_serde::re::humantime::format_duration;
 
 use super::InvalidSettings;
-use super::layers::Layers;
 
 #[derive(Debug, Default)]
 pub(crate) struct ConfigErrors {
@@ -68,17 +67,16 @@ impl ConfigErrors {
         }
     }
 
-    /// The value, unless there are problems. Those of settings that are set have the origin.
+    /// The value, unless there are problems. `place` names the file or the variable that sets a setting.
     pub(crate) fn into_result<T>(
         self,
         value: Option<T>,
-        layers: Option<&Layers>,
+        place: impl Fn(&str) -> Option<String>,
     ) -> Result<T, InvalidSettings> {
-        let line =
-            |SettingError { key, message }| match layers.and_then(|layers| layers.origin(&key)) {
-                Some(origin) => format!("{key}: {message} (set in {})", origin.place()),
-                None => format!("{key}: {message}"),
-            };
+        let line = |SettingError { key, message }| match place(&key) {
+            Some(place) => format!("{key}: {message} (set in {place})"),
+            None => format!("{key}: {message}"),
+        };
         match value {
             Some(value) if self.problems.is_empty() => Ok(value),
             _ => Err(InvalidSettings {

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iam_adapters::registry::{AdapterKind, Registry};
+use serde::Serialize;
 use serde_aux::serde_introspection::serde_introspect;
 use serde_json::{Map, Value};
 use strsim::osa_distance;
 
-use super::effective::object;
 use super::{
     IamOptions, RedisSettings, SentinelSettings, SessionSettings, Settings, UpstreamSettings,
 };
@@ -163,6 +163,14 @@ fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Optio
         tails.fold(osa_distance(written, name), usize::min)
     };
     known.into_iter().min_by_key(|name| edits(name))
+}
+
+/// The values by their names; none if it has no names.
+pub(super) fn object(values: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(values) {
+        Ok(Value::Object(values)) => values,
+        _ => Map::new(),
+    }
 }
 
 #[cfg(test)]

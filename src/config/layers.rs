@@ -8,9 +8,9 @@ use iam_adapters::registry::{AdapterKind, Registry};
 use iam_adapters::secret_file;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::effective::Origin;
 use super::errors::ConfigErrors;
 use super::known::{KnownSettings, PREFIX, join};
+use super::origin::Origin;
 use super::source::{NamedFiles, SettingsFile, SettingsSource};
 
 /// Replaces a value that is missing or invalid, so that the other settings can be read. Its key has a

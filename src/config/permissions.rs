@@ -273,7 +273,7 @@ mod tests {
             settings.url = Some(url.parse::<Url>().unwrap().into());
             let mut problems = ConfigErrors::default();
             settings.check(&UpstreamSettings::default(), true, &mut problems);
-            let checked = problems.into_result(Some(()), None);
+            let checked = problems.into_result(Some(()), |_| None);
             assert_eq!(checked.is_ok(), valid, "{url}");
         }
     }

@@ -6,9 +6,8 @@ use ::config::{Config, ConfigError, Value, ValueKind};
 use iam_adapters::registry::{IamSettings, Registry};
 use serde::{Deserialize as _, Serialize};
 
-use super::effective::object;
 use super::errors::ConfigErrors;
-use super::known::join;
+use super::known::{join, object};
 use super::layers::{Layers, PLACEHOLDER};
 use super::{IamOptions, IamSection, SessionSettings, Settings, UpstreamSettings};
 

@@ -212,7 +212,7 @@ mod tests {
             };
             let mut problems = ConfigErrors::default();
             settings.check(true, &mut problems);
-            let checked = problems.into_result(Some(()), None);
+            let checked = problems.into_result(Some(()), |_| None);
             assert_eq!(checked.is_ok(), fine, "{checked:?}");
         }
     }

@@ -144,7 +144,7 @@ impl ServiceDependencies {
     pub fn prepare(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Self, InvalidSettings> {
         let mut problems = ConfigErrors::default();
         let parts = Self::assemble(settings, clock, &mut problems);
-        problems.into_result(parts, None)
+        problems.into_result(parts, |_| None)
     }
 
     /// The parts, unless a problem prevents it. Adds every problem to `problems`.

@@ -313,7 +313,7 @@ fn two_iams_with_one_issuer_are_a_problem_that_names_both() {
     ] {
         let mut found = ConfigErrors::default();
         settings.check_issuers(&issuers, &mut found);
-        let invalid = found.into_result(Some(()), None).err();
+        let invalid = found.into_result(Some(()), |_| None).err();
         let found = invalid.map_or_else(Vec::new, |invalid| invalid.problems);
         assert_eq!(found, expected);
     }
