@@ -104,15 +104,16 @@ class Ds389(Server):
             pass
         for name in ("etc", "lib"):
             shutil.copytree(PLACES[name], scratch / name, symlinks=True)
-        for place in PLACES.values():
-            shutil.rmtree(place, ignore_errors=True)
+        for usual in PLACES.values():
+            shutil.rmtree(usual, ignore_errors=True)
 
     def prepare(self, home, port, options):
         tls_port = home / "tls-port"
-        if not (home / "etc").exists():
+        etc = place(home, "etc")
+        if not etc.exists():
             tls_port.write_text(str(free_ports(1)[0]))
             for name in ("etc", "lib"):
-                shutil.copytree(self.seed / name, home / name, symlinks=True)
+                shutil.copytree(self.seed / name, place(home, name), symlinks=True)
             for name in ("log", "lock", "run"):
                 (home / name).mkdir()
             initial = home / "initial.ldif"
@@ -120,8 +121,8 @@ class Ds389(Server):
             configure(home, port, tls_port.read_text())
             build(["chown", "-R", "dirsrv:dirsrv", home])
             reachable(home)
-            build([self.program, "ldif2db", "-D", home / "etc", "-n", "userroot", "-i", initial])
-        return [self.program, "-d", "0", "-D", home / "etc", "-i", home / "run" / "slapd.pid"], dict(os.environ)
+            build([self.program, "ldif2db", "-D", etc, "-n", "userroot", "-i", initial])
+        return [self.program, "-d", "0", "-D", etc, "-i", home / "run" / "slapd.pid"], dict(os.environ)
 
     def facts(self, home, port):
         read = [self.ldapsearch, "-x", "-LLL", "-H", f"ldap://127.0.0.1:{port}", "-D", SERVICE, "-w", SERVICE_PASSWORD,
@@ -133,13 +134,18 @@ class Ds389(Server):
             "url": f"ldaps://localhost:{(home / 'tls-port').read_text()}",
             "plain_url": f"ldap://127.0.0.1:{port}",
             "socket_url": "",
-            "ca_file": str(home / "etc" / "ca.crt"),
+            "ca_file": str(place(home, "etc") / "ca.crt"),
             "base": BASE,
             "admin_dn": ADMIN,
             "admin_password": ADMIN_PASSWORD,
             "bind_dn": SERVICE,
             "bind_password": SERVICE_PASSWORD,
         }
+
+
+def place(home, name):
+    """A folder of an instance. The server derives the name of a semaphore of the whole machine from that of `etc`."""
+    return home / (home.name if name == "etc" else name)
 
 
 def reachable(home):
@@ -152,16 +158,17 @@ def reachable(home):
 
 def configure(home, port, tls_port):
     """Moves the instance to its home, and changes its settings, which are an LDIF file."""
-    file = home / "etc" / "dse.ldif"
+    file = place(home, "etc") / "dse.ldif"
     text = file.read_text().replace("\n ", "")
-    for name, place in PLACES.items():
-        text = text.replace(str(place), str(home / name))
+    for name, usual in PLACES.items():
+        text = text.replace(str(usual), str(place(home, name)))
     text = text.replace(f"/run/slapd-{INSTANCE}.socket", str(home / "run" / "slapd.socket"))
     blocks = []
     for block in text.split("\n\n"):
         dn = block.partition("\n")[0].lower()
         if dn == "dn: cn=config":
-            block = changed(block, {**SETTINGS, "nsslapd-port": str(port), "nsslapd-securePort": tls_port})
+            ports = {"nsslapd-port": str(port), "nsslapd-securePort": tls_port}
+            block = changed(block, {**SETTINGS, **ports, "nsslapd-rundir": str(home / "run")})
         elif dn.startswith("dn: cn=memberof plugin,"):
             block = changed(block, MEMBER_OF)
         blocks.append(block)

@@ -58,7 +58,7 @@ pub(super) async fn refusal_of_each_state_has_its_reason_in_the_log(directory: &
         is_refused(&login, Refusal::Locked),
         "by three wrong passwords"
     );
-    let login = log_in(&*adapter, "nobody@example.test", PASSWORD).await;
+    let login = log_in(&*adapter, "unknown@example.test", PASSWORD).await;
     assert!(is_refused(&login, Refusal::InvalidCredentials));
 }
 
@@ -132,76 +132,49 @@ pub(super) async fn each_wrong_setting_is_named(directory: &Directory) {
         format!("OU=nowhere,{}", facts.base),
         format!("OU=hidden,{}", facts.base),
     );
+    let [tls, account, other] = [
+        Misconfiguration::Tls,
+        Misconfiguration::ClientSecret,
+        Misconfiguration::Other,
+    ]
+    .map(Some);
+    let without_tls = facts.plain_url.replace("ldap:", "ldaps:");
+    let closed = "the connection failed (127.0.0.1, one of urls)";
     let mut cases = vec![
-        (
-            json!({"urls": ["ldaps://127.0.0.1:1"]}),
-            None,
-            "the connection failed (127.0.0.1, one of urls)",
-        ),
-        (
-            json!({"ca_file": null}),
-            Some(Misconfiguration::Tls),
-            "check ca_file",
-        ),
-        (
-            json!({"urls": [facts.plain_url.replace("ldap:", "ldaps:")]}),
-            Some(Misconfiguration::Tls),
-            "TLS",
-        ),
-        (
-            json!({"bind_password": "wrong"}),
-            Some(Misconfiguration::ClientSecret),
-            "bind_password",
-        ),
-        (
-            json!({"bind_dn": "cn=nobody"}),
-            Some(Misconfiguration::ClientSecret),
-            "bind_dn",
-        ),
-        (
-            json!({"bind_dn": "nobody"}),
-            Some(Misconfiguration::ClientSecret),
-            "bind_dn",
-        ),
-        (
-            json!({"users_base": nowhere}),
-            Some(Misconfiguration::Other),
-            "users_base",
-        ),
-        (
-            json!({"users_base": hidden}),
-            Some(Misconfiguration::Other),
-            "users_base",
-        ),
-        (
-            json!({"groups_base": nowhere}),
-            Some(Misconfiguration::Other),
-            "groups_base",
-        ),
-        (
-            json!({"users_base": "no DN"}),
-            Some(Misconfiguration::Other),
-            "users_base",
-        ),
+        (json!({"urls": ["ldaps://127.0.0.1:1"]}), None, closed),
+        (json!({"ca_file": null}), tls, "check ca_file"),
+        (json!({"urls": [without_tls]}), tls, "TLS"),
     ];
-    for (key, value, text) in [
-        ("users_filter", "(objectClass=device)", "check users_filter"),
-        ("email_attribute", "seeAlso", "check email_attribute"),
-        ("subject_attribute", "seeAlso", "check subject_attribute"),
+    for (key, value, what, text) in [
+        ("bind_password", "wrong", account, "bind_password"),
+        ("bind_dn", "cn=unknown", account, "bind_dn"),
+        ("bind_dn", "no DN", account, "bind_dn"),
+        ("users_base", &*nowhere, other, "users_base"),
+        ("users_base", &hidden, other, "users_base"),
+        ("users_base", "no DN", other, "users_base"),
+        ("groups_base", &nowhere, other, "groups_base"),
+        (
+            "users_filter",
+            "(objectClass=device)",
+            other,
+            "check users_filter",
+        ),
+        ("email_attribute", "seeAlso", other, "check email_attribute"),
+        (
+            "subject_attribute",
+            "seeAlso",
+            other,
+            "check subject_attribute",
+        ),
     ] {
-        cases.push((json!({key: value}), Some(Misconfiguration::Other), text));
+        cases.push((json!({key: value}), what, text));
     }
     // Active Directory has no such control.
     if directory.kind == Kind::Samba {
         let with_control = json!({"password_policy": true});
-        cases.push((
-            with_control,
-            Some(Misconfiguration::Other),
-            "password_policy",
-        ));
+        cases.push((with_control, other, "password_policy"));
     }
     if let Some(unnamed) = directory.unnamed_url() {
-        let tls = Some(Misconfiguration::Tls);
         cases.push((json!({"urls": [unnamed]}), tls, "another host name"));
     }
     for (settings, expected, text) in cases {
