@@ -18,14 +18,16 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::Verifier;
+use serde::de::DeserializeOwned;
 use thiserror::Error;
 use url::Url;
 
+use crate::adapter::SetupError;
 use crate::clock::{self, Clock, Moment};
-use crate::error::{IamError, Misconfiguration};
-use crate::files;
+use crate::error::{Detail, IamError, Misconfiguration};
 use crate::trace::{self, ChildSpan};
 use crate::types::ClientContext;
+use crate::{files, json};
 
 pub(crate) use fault::tls_reason;
 
@@ -77,6 +79,13 @@ pub enum ClientError {
     Tls,
 }
 
+impl ClientError {
+    /// The error of an adapter whose settings are in this section.
+    pub(crate) fn of_section(&self, section: &str) -> SetupError {
+        SetupError(vec![format!("{section}: {self}")])
+    }
+}
+
 /// A client that verifies every certificate, follows no redirect, uses no proxy and requires TLS 1.2
 /// or later. It resolves the IAM's name again at least every 30 s, also while its connections are busy.
 #[derive(Debug, Clone)]
@@ -110,6 +119,18 @@ impl Response {
             }
             _ => None,
         }
+    }
+
+    /// The JSON object in the body of a 200 response. `what` names it in errors.
+    ///
+    /// # Errors
+    ///
+    /// [`IamError::Unreadable`] if the body is something else.
+    pub(crate) fn object<T: DeserializeOwned>(&self, what: &str) -> Result<T, IamError> {
+        json::object(&self.body).map_err(|invalid| {
+            let what = format!("{what} with status 200");
+            IamError::Unreadable(Detail::caused_by(what, invalid))
+        })
     }
 }
 
@@ -168,7 +189,7 @@ impl UpstreamClient {
         identity: Option<Arc<CertifiedKey>>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ClientError> {
-        let tls = tls_config(certificates(ca_file)?, identity).map_err(|_| ClientError::Tls)?;
+        let tls = tls_config(ca_file, identity)?;
         let client = RecycledClient::new(move || client_builder(&tls, connect_deadline), clock)?;
         Ok(Self(Arc::new(client)))
     }
@@ -339,18 +360,20 @@ fn client_builder(tls: &ClientConfig, connect_deadline: Duration) -> ClientBuild
 }
 
 /// TLS 1.2 or later, with verified certificates, and with a certificate of the client if it has one. Trusts the
-/// certificate authorities of the machine, and `trusted`.
+/// certificate authorities of the machine, and the PEM certificates in `ca_file`.
 pub(crate) fn tls_config(
-    trusted: Vec<CertificateDer<'static>>,
+    ca_file: Option<&Path>,
     identity: Option<Arc<CertifiedKey>>,
-) -> Result<ClientConfig, rustls::Error> {
+) -> Result<ClientConfig, ClientError> {
     let provider = Arc::new(default_provider());
-    let verifier = Verifier::new_with_extra_roots(trusted, Arc::clone(&provider))?;
+    let trusted = certificates(ca_file)?;
+    let verifier = Verifier::new_with_extra_roots(trusted, Arc::clone(&provider));
     let config = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&TLS13, &TLS12])?
+        .with_protocol_versions(&[&TLS13, &TLS12])
+        .map_err(|_| ClientError::Tls)?
         // rustls calls a custom verifier dangerous; this one is the operating system's.
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier));
+        .with_custom_certificate_verifier(Arc::new(verifier.map_err(|_| ClientError::Tls)?));
     let mut config = match identity {
         None => config.with_no_client_auth(),
         Some(identity) => {
@@ -434,7 +457,7 @@ mod tests {
         }
         let names = Arc::new(NameService(Mutex::new(address(&old))));
         let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
-        let tls = tls_config(Vec::new(), None).expect("TLS");
+        let tls = tls_config(None, None).expect("TLS");
         let builder = move || client_builder(&tls, CONNECT_DEADLINE);
         let resolver = Arc::<NameService>::clone(&names);
         let with_resolver = move || builder().dns_resolver(Arc::clone(&resolver));

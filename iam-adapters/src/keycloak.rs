@@ -73,8 +73,9 @@ impl Keycloak {
         connect_deadline: Duration,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SetupError> {
+        settings.check()?;
         let server = OAuth2Client::new(
-            (SECTION, settings.problems(false)),
+            SECTION,
             &settings.client,
             connect_deadline,
             clock,
@@ -92,13 +93,7 @@ impl Keycloak {
             keys: protocol(&["certs"]),
             default_roles: format!("default-roles-{}", settings.realm.to_lowercase()),
             settings: settings.clone(),
-            names: PermissionNames::new(|role| {
-                tracing::warn!(
-                    iam.adapter = NAME,
-                    role,
-                    "role dropped: its name is not valid in a scope (RFC 6749 section 3.3)"
-                );
-            }),
+            names: PermissionNames::new(NAME),
         })
     }
 

@@ -22,7 +22,7 @@ use crate::adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation, S
 use crate::claims;
 use crate::client::{Response, UpstreamClient, on_behalf_of};
 use crate::clock::Clock;
-use crate::error::{Detail, IamError, Misconfiguration, Refusal};
+use crate::error::{IamError, Misconfiguration, Refusal};
 use crate::json;
 use crate::jwk::VerificationKeys;
 use crate::oauth2_client::{PermissionNames, Proofs, as_code};
@@ -94,24 +94,14 @@ impl Kratos {
         connect_deadline: Duration,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SetupError> {
-        let problems = settings.problems(false);
-        if !problems.is_empty() {
-            return Err(SetupError(problems));
-        }
+        settings.check()?;
         let ca_file = settings.ca_file.as_deref();
         let http = UpstreamClient::new(connect_deadline, ca_file, None, clock);
         Ok(Self {
-            http: http
-                .map_err(|error| SetupError(vec![format!("{}: {error}", settings::SECTION)]))?,
+            http: http.map_err(|error| error.of_section(settings::SECTION))?,
             settings: settings.clone(),
             issuer: settings.url.as_str().trim_end_matches('/').to_owned(),
-            names: PermissionNames::new(|permission| {
-                tracing::warn!(
-                    iam.adapter = NAME,
-                    permission,
-                    "permission dropped: its name is not valid in a scope (RFC 6749 section 3.3)"
-                );
-            }),
+            names: PermissionNames::new(NAME),
             proofs: Proofs::default(),
         })
     }
@@ -372,10 +362,7 @@ fn read<T: DeserializeOwned>(response: &Response, what: &'static str) -> Result<
     if response.status != StatusCode::OK {
         return Err(fault(response));
     }
-    json::object(&response.body).map_err(|invalid| {
-        let what = format!("{what} with status 200");
-        IamError::Unreadable(Detail::caused_by(what, invalid))
-    })
+    response.object(what)
 }
 
 /// The error in a response; `None`: it is none of Kratos with this status.

@@ -4,7 +4,6 @@
 //! sessions, so one exists only in the gateway's session token. It has the user's id and the time of the last change
 //! of the password, and an introspection reads the entry again.
 
-use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use secrecy::ExposeSecret as _;
 
 use crate::adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation, SetupError};
 use crate::claims::Claims;
-use crate::client::{ClientError, certificates, tls_config};
+use crate::client::tls_config;
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration, Refusal};
 use crate::jwk::VerificationKeys;
@@ -61,7 +60,7 @@ const NEVER_CHANGED: &str = "never";
 #[derive(Debug)]
 pub struct Ldap {
     connections: Connections,
-    settings: LdapSettings,
+    settings: Arc<LdapSettings>,
     clock: Arc<dyn Clock>,
 }
 
@@ -84,41 +83,30 @@ impl Ldap {
         connect_deadline: Duration,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SetupError> {
-        let problems = settings.problems(false);
-        if !problems.is_empty() {
-            return Err(SetupError(problems));
-        }
-        let unusable = |error: &dyn Display| SetupError(vec![format!("{SECTION}: {error}")]);
-        let trusted =
-            certificates(settings.ca_file.as_deref()).map_err(|error| unusable(&error))?;
-        let mut tls = tls_config(trusted, None).map_err(|_| unusable(&ClientError::Tls))?;
+        settings.check()?;
+        let tls = tls_config(settings.ca_file.as_deref(), None);
+        let mut tls = tls.map_err(|error| error.of_section(SECTION))?;
         // Not HTTP.
         tls.alpn_protocols.clear();
+        let settings = Arc::new(settings.clone());
         Ok(Self {
-            connections: Connections::new(settings, tls, connect_deadline),
-            settings: settings.clone(),
+            connections: Connections::new(Arc::clone(&settings), tls, connect_deadline),
+            settings,
             clock,
         })
     }
 
     /// The attributes that are read of a user.
     fn attributes(&self) -> Vec<&str> {
-        let settings = &self.settings;
-        let mut attributes = vec![
-            settings.subject_attribute(),
-            settings.password_changed_attribute(),
-        ];
-        attributes.extend(settings.flavour.state_attributes());
-        if settings.groups_base.is_none() {
-            attributes.push(MEMBER_OF);
-        }
-        attributes.extend(
-            settings
-                .claims
-                .iter()
-                .map(|(_, source)| source.member.as_str()),
-        );
-        attributes
+        let schema = self.settings.schema();
+        let claims = self.settings.claims.iter();
+        let member_of = self.settings.groups_base.is_none().then_some(MEMBER_OF);
+        [schema.subject_attribute, schema.password_changed_attribute]
+            .into_iter()
+            .chain(schema.state_attributes.iter().copied())
+            .chain(member_of)
+            .chain(claims.map(|(_, source)| source.member.as_str()))
+            .collect()
     }
 
     /// The one user with this value of an attribute, which is escaped already.
@@ -128,7 +116,10 @@ impl Ldap {
         attribute: &str,
         value: &str,
     ) -> Result<Option<Entry>, IamError> {
-        let filter = format!("(&{}({attribute}={value}))", self.settings.users_filter());
+        let filter = format!(
+            "(&{}({attribute}={value}))",
+            self.settings.schema().users_filter
+        );
         let base = &self.settings.users_base;
         let attributes = self.attributes();
         let found = connection.search(base, Scope::Subtree, &filter, &attributes, 1);
@@ -165,7 +156,7 @@ impl Ldap {
                     .map(|dn| format!("(member{rule}={})", ldap_escape(dn.as_str())));
                 let filter = format!(
                     "(&{}(|{}))",
-                    self.settings.groups_filter(),
+                    self.settings.schema().groups_filter,
                     some.collect::<String>()
                 );
                 let found = connection
@@ -201,7 +192,7 @@ impl Ldap {
     async fn log_in(&self, credentials: &Credentials) -> Result<Authenticated, IamError> {
         let mut connection = self.connections.shared().await?;
         let (attribute, email) = (
-            self.settings.email_attribute(),
+            self.settings.schema().email_attribute,
             ldap_escape(credentials.email()),
         );
         let user = self.user(&mut connection, attribute, &email).await?;
@@ -226,10 +217,10 @@ impl Ldap {
             AccountState::Disabled => return Err(IamError::Refused(Refusal::Disabled)),
             AccountState::Incomplete => return Err(IamError::Refused(Refusal::Incomplete)),
         }
-        let changed = user.generation(self.settings.password_changed_attribute());
+        let changed = user.text(self.settings.schema().password_changed_attribute);
         Ok(Authenticated {
             session: UpstreamSession {
-                subject: user.subject(self.settings.subject_attribute(), flavour)?,
+                subject: user.subject(self.settings.schema().subject_attribute, flavour)?,
                 // There are no sessions, and so no ids of them.
                 id: String::new(),
                 secret: changed.unwrap_or(NEVER_CHANGED).into(),
@@ -247,7 +238,10 @@ impl Ldap {
         connection: &mut LdapConnection,
         session: &UpstreamSession,
     ) -> Result<Statement, IamError> {
-        let (attribute, subject) = (self.settings.subject_attribute(), session.subject.as_str());
+        let (attribute, subject) = (
+            self.settings.schema().subject_attribute,
+            session.subject.as_str(),
+        );
         let value = if self.settings.flavour.has_binary_subject(attribute) {
             let foreign = || IamError::UnreadableSession("the subject is no objectGUID".into());
             entry::guid_filter(subject).ok_or_else(foreign)?
@@ -260,7 +254,7 @@ impl Ldap {
         if user.state(self.settings.flavour, self.clock.now().unix) != AccountState::Active {
             return Ok(Statement::Is(Introspection::Inactive));
         }
-        let changed = user.generation(self.settings.password_changed_attribute());
+        let changed = user.text(self.settings.schema().password_changed_attribute);
         let at_login = Some(session.secret.expose_secret()).filter(|at| *at != NEVER_CHANGED);
         Ok(match entry::compare(changed, at_login) {
             Generation::Newer => Statement::Is(Introspection::Inactive),
@@ -306,14 +300,14 @@ impl Ldap {
 
     /// Fails unless some user has the attributes that a login needs, and the service account sees them.
     async fn finds_users(&self, connection: &mut LdapConnection) -> Result<(), IamError> {
-        let settings = &self.settings;
+        let schema = self.settings.schema();
         for (key, attribute) in [
             ("users_filter", "objectClass"),
-            ("email_attribute", settings.email_attribute()),
-            ("subject_attribute", settings.subject_attribute()),
+            ("email_attribute", schema.email_attribute),
+            ("subject_attribute", schema.subject_attribute),
         ] {
-            let filter = format!("(&{}({attribute}=*))", settings.users_filter());
-            if !connection.has(&settings.users_base, &filter).await? {
+            let filter = format!("(&{}({attribute}=*))", schema.users_filter);
+            if !connection.has(&self.settings.users_base, &filter).await? {
                 return Err(IamError::misconfigured(
                     Misconfiguration::Other,
                     format!(

@@ -95,6 +95,7 @@ impl OAuth2 {
         connect_deadline: Duration,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SetupError> {
+        settings.check()?;
         let dialect = Dialect {
             client_auth: settings.client_auth_preset(),
             not_found: (
@@ -108,7 +109,7 @@ impl OAuth2 {
             explain,
         };
         let server = OAuth2Client::new(
-            (SECTION, settings.problems(false)),
+            SECTION,
             &settings.client,
             connect_deadline,
             Arc::clone(&clock),
@@ -134,13 +135,7 @@ impl OAuth2 {
                 .collect(),
             settings: settings.clone(),
             discovered: Mutex::default(),
-            names: PermissionNames::new(|permission| {
-                tracing::warn!(
-                    iam.adapter = NAME,
-                    permission,
-                    "permission dropped: its name is not valid in a scope (RFC 6749 section 3.3)"
-                );
-            }),
+            names: PermissionNames::new(NAME),
             clock,
         })
     }

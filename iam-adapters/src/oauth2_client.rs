@@ -15,7 +15,7 @@ use url::Url;
 use crate::adapter::SetupError;
 use crate::client::{Response, UpstreamClient, on_behalf_of};
 use crate::clock::Clock;
-use crate::error::{Detail, IamError, Misconfiguration};
+use crate::error::{IamError, Misconfiguration};
 use crate::json;
 use crate::types::{ClientContext, Credentials};
 
@@ -33,7 +33,7 @@ pub use issued_tokens::TokenKind;
 pub(crate) use permission_names::PermissionNames;
 pub(crate) use proofs::Proofs;
 pub use settings::{AssertionAudience, ClientAuthMethod, ClientSection, OAuth2ClientSettings};
-pub(crate) use settings::{ClientAuthPreset, plain_url, shown_issuer};
+pub(crate) use settings::{ClientAuthPreset, check_issuer, plain_url, shown_issuer};
 
 use client_authentication::ClientAuthentication;
 use issued_tokens::issued_tokens;
@@ -84,18 +84,15 @@ pub(crate) struct Granted<T> {
 }
 
 impl OAuth2Client {
-    /// The client of an adapter whose section of the settings has these problems. Does not connect.
+    /// The client of an adapter whose section of the settings was checked. Does not connect.
     pub(crate) fn new(
-        (section, problems): (&'static str, Vec<String>),
+        section: &'static str,
         settings: &OAuth2ClientSettings,
         connect_deadline: Duration,
         clock: Arc<dyn Clock>,
         issuer: String,
         dialect: Dialect,
     ) -> Result<Self, SetupError> {
-        if !problems.is_empty() {
-            return Err(SetupError(problems));
-        }
         let authentication = settings.authentication(section, &issuer, dialect.client_auth);
         let authentication = authentication.map_err(SetupError)?;
         let http = UpstreamClient::new(
@@ -105,7 +102,7 @@ impl OAuth2Client {
             Arc::clone(&clock),
         );
         Ok(Self {
-            http: http.map_err(|error| SetupError(vec![format!("{section}: {error}")]))?,
+            http: http.map_err(|error| error.of_section(section))?,
             authentication,
             clock,
             issuer,
@@ -138,10 +135,7 @@ impl OAuth2Client {
         if response.status != StatusCode::OK {
             return Err(self.rejected(response));
         }
-        json::object(&response.body).map_err(|invalid| {
-            let what = format!("{what} with status 200");
-            IamError::Unreadable(Detail::caused_by(what, invalid)).into()
-        })
+        Ok(response.object(what)?)
     }
 
     /// Fetches any document without client authentication.

@@ -1,13 +1,17 @@
 //! What the settings of every kind of IAM have in common.
 
 use std::any::Any;
-use std::fmt;
+use std::fmt::{self, Display};
 use std::num::NonZeroU32;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use url::Url;
+
 use crate::adapter::{IamAdapter, SetupError};
 use crate::claims::ClaimSources;
+use crate::client::{address_problems, certificates};
 use crate::clock::Clock;
 
 /// The settings of one IAM: a section `[iam.<name>]`.
@@ -18,6 +22,18 @@ pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
     /// All problems of the settings, each as one line that begins with the key and a colon. There are
     /// more rules in production. Reads the files that the settings name.
     fn problems(&self, production: bool) -> Vec<String>;
+
+    /// Fails if the settings have problems.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError`] with all of them.
+    fn check(&self) -> Result<(), SetupError> {
+        match self.problems(false) {
+            none if none.is_empty() => Ok(()),
+            problems => Err(SetupError(problems)),
+        }
+    }
 
     /// Creates the adapter without connecting; `connect_deadline` is that of each connection to the
     /// IAM.
@@ -67,5 +83,63 @@ pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
     /// The settings whose defaults depend on other ones, by name, with the values in effect.
     fn derived(&self) -> serde_json::Value {
         serde_json::Value::Null
+    }
+}
+
+/// Collects the problems of a section, each with its key and without its value.
+pub(crate) struct SectionProblems {
+    /// The section, such as `iam.keycloak`.
+    pub(crate) section: &'static str,
+    pub(crate) production: bool,
+    /// The setting with which addresses must be https, also outside production.
+    pub(crate) https_for: Option<&'static str>,
+    pub(crate) found: Vec<String>,
+}
+
+impl SectionProblems {
+    /// None yet.
+    pub(crate) const fn new(section: &'static str, production: bool) -> Self {
+        Self {
+            section,
+            production,
+            https_for: None,
+            found: Vec::new(),
+        }
+    }
+
+    /// Adds a problem, which begins with its key.
+    pub(crate) fn add(&mut self, problem: impl Display) {
+        self.found.push(format!("{}.{problem}", self.section));
+    }
+
+    /// Checks an address, if it is set.
+    pub(crate) fn address(&mut self, key: &str, url: Option<&Url>) {
+        if let Some(url) = url {
+            let key = format!("{}.{key}", self.section);
+            self.found
+                .extend(address_problems(&key, url, self.production));
+            if let (false, "http", Some(setting)) = (self.production, url.scheme(), self.https_for)
+            {
+                self.found
+                    .push(format!("{key}: must be https with {setting}"));
+            }
+        }
+    }
+
+    /// Checks a text, if it is set.
+    pub(crate) fn not_empty(&mut self, key: &str, text: Option<&String>) {
+        if text.is_some_and(String::is_empty) {
+            self.add(format_args!("{key}: must not be empty"));
+        }
+    }
+
+    /// Checks the settings that every section has. Reads the file.
+    pub(crate) fn common(&mut self, ca_file: Option<&Path>, claims: &ClaimSources) {
+        if let Err(problem) = certificates(ca_file) {
+            self.add(problem);
+        }
+        for problem in claims.problems() {
+            self.add(format_args!("claims: {problem}"));
+        }
     }
 }

@@ -10,11 +10,11 @@ It locks an account after three wrong passwords, and has the plugin for memberOf
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
+from directory import Directory
 from directory_population import BASE, SERVICE, SERVICE_PASSWORD, entries
-from launcher import Server, created_atomically, main, seed_folder
+from launcher import created_atomically, main, seed_folder
 from machine import build, debian, free_ports
 
 ADMIN = "cn=Directory Manager"
@@ -71,8 +71,13 @@ RIGHTS = (
 )
 
 
-class Ds389(Server):
+class Ds389(Directory):
     name = "ds389"
+    base = BASE
+    admin = ADMIN
+    admin_password = ADMIN_PASSWORD
+    service = SERVICE
+    service_password = SERVICE_PASSWORD
 
     def __init__(self):
         self.program = None
@@ -124,22 +129,13 @@ class Ds389(Server):
             build([self.program, "ldif2db", "-D", etc, "-n", "userroot", "-i", initial])
         return [self.program, "-d", "0", "-D", etc, "-i", home / "run" / "slapd.pid"], dict(os.environ)
 
-    def facts(self, home, port):
-        read = [self.ldapsearch, "-x", "-LLL", "-H", f"ldap://127.0.0.1:{port}", "-D", SERVICE, "-w", SERVICE_PASSWORD,
-                "-b", BASE, "-s", "base", "1.1"]
-        if subprocess.run(read, capture_output=True).returncode != 0:
-            raise ValueError("not ready")
+    def addresses(self, home, port):
         return {
             "flavour": "389ds",
             "url": f"ldaps://localhost:{(home / 'tls-port').read_text()}",
             "plain_url": f"ldap://127.0.0.1:{port}",
             "socket_url": "",
             "ca_file": str(place(home, "etc") / "ca.crt"),
-            "base": BASE,
-            "admin_dn": ADMIN,
-            "admin_password": ADMIN_PASSWORD,
-            "bind_dn": SERVICE,
-            "bind_password": SERVICE_PASSWORD,
         }
 
 

@@ -89,6 +89,29 @@ impl LiveFixture {
     }
 }
 
+/// A server that a test starts, and gateways in front of it by one clock.
+pub(crate) struct ServerFixture<S> {
+    pub(crate) server: Arc<S>,
+    pub(crate) iam: IamFixture,
+}
+
+impl<S: Fixture + 'static> ServerFixture<S> {
+    pub(crate) fn new(server: S) -> Self {
+        let server = Arc::new(server);
+        let iam = Arc::<S>::clone(&server);
+        Self {
+            server,
+            iam: IamFixture::new(|_| iam as Arc<dyn Fixture>),
+        }
+    }
+
+    /// A gateway in front of this server.
+    pub(crate) fn gateway(&self, more: &[(&str, &str)]) -> TestGateway {
+        let settings = [&LONG_DEADLINES[..], &FRESHNESS_SETTINGS, more].concat();
+        self.iam.gateway_with(&settings)
+    }
+}
+
 /// A timestamp of the API in seconds since 1970.
 pub(crate) fn seconds(time: &str) -> u64 {
     let time = time.parse::<Timestamp>().expect("RFC 3339").as_second();

@@ -2,8 +2,7 @@
 
 mod server;
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs;
 
 use iam_adapters::{
     Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, Refusal,
@@ -14,13 +13,12 @@ use reqwest::{Method, StatusCode};
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 use test_support::gateway::TestGateway;
-use test_support::keys::TestKeys;
 use test_support::suite::{IamFixture, READ, WRITE, for_each_test};
 
-use crate::misconfigured::check;
 use crate::outage::RestartableIam;
 use crate::process::gateway;
 use crate::secrecy::no_secret_is_written;
+use crate::settings_file::{block, works};
 
 use server::{KratosFixture, Server, adapter};
 
@@ -136,29 +134,6 @@ async fn method_that_is_not_enabled_and_another_server_are_misconfigurations() {
     assert!(is_misconfigured, "{probed:?}");
 }
 
-/// Fails unless a test account can use the server with this configuration file.
-fn works(server: &Server, user: &Account, text: &str) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
-    let (config, identifier) = (path("auth-gateway.toml"), path("identifier-key"));
-    fs::write(&config, text).expect("written");
-    fs::write(&identifier, "a key of 32 characters and more!!").expect("written");
-    fs::set_permissions(&identifier, Permissions::from_mode(0o600)).expect("a mode");
-    let keys = TestKeys::new();
-    let settings = [
-        ("environment", "development"),
-        ("http.public_url", "http://gateway.test"),
-        ("iam.kratos.url", server.url()),
-        ("keys.identifier_key_file", &identifier),
-    ];
-    let settings = [&settings[..], &keys.settings()].concat();
-    let (code, output) = check(&["--config", &config], &settings, Some(user));
-    assert_eq!(code, Some(0), "{output}");
-    for step in ["responds, as", "login", "exchange", "logout"] {
-        assert!(output.contains(step), "{step}: {output}");
-    }
-}
-
 #[tokio::test]
 #[ignore = "needs a real Kratos: tests/run --full builds it"]
 async fn settings_of_init_and_of_the_documentation_work() {
@@ -166,11 +141,10 @@ async fn settings_of_init_and_of_the_documentation_work() {
     let user = iam.user(&[READ, WRITE]).await;
     let written = gateway(&["init", "--iam", "kratos"], &[]).output();
     let written = String::from_utf8(written.expect("the program").stdout).expect("text");
-    works(&server, &user, &written);
-    let page = include_str!("../../docs/kratos.md");
-    let block = page.split("```toml\n").nth(1);
-    let block = block.and_then(|block| block.split("```").next());
-    works(&server, &user, block.expect("a section"));
+    let documented = block(include_str!("../../docs/kratos.md"), "[iam.kratos]");
+    for text in [&written, documented] {
+        works(&user, text, &[("iam.kratos.url", server.url())], &[]);
+    }
 }
 
 #[tokio::test]

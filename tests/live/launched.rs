@@ -3,10 +3,12 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
+use reqwest::{RequestBuilder, StatusCode};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::task::spawn_blocking;
 
-use crate::keycloak::environment;
+use crate::keycloak::{address, environment};
 
 /// A running server. It is killed when it is dropped.
 #[derive(Debug)]
@@ -21,6 +23,17 @@ impl Launched {
         // On another thread, so that the test's connections keep running.
         let started = spawn_blocking(move || Self::start_and_wait(launcher, &arguments));
         started.await.expect("a server")
+    }
+
+    /// Starts a server again that was [killed](Self::kill), with the same data in its home, at the same address.
+    pub(crate) async fn start_again<F>(launcher: &'static str, home: &str, url: &str) -> (Self, F)
+    where
+        F: DeserializeOwned + Send + 'static,
+    {
+        let port = address(url, &[]).port();
+        let port = port.expect("a port of its own").to_string();
+        let arguments = ["--home", home, "--http-port", &port];
+        Self::start(launcher, arguments.map(str::to_owned).to_vec()).await
     }
 
     fn start_and_wait<F: DeserializeOwned>(launcher: &str, arguments: &[String]) -> (Self, F) {
@@ -56,4 +69,12 @@ impl Drop for Launched {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// The status of a response and its JSON; null if it has none.
+pub(crate) async fn answer(request: RequestBuilder) -> (StatusCode, Value) {
+    let response = request.send().await.expect("a response");
+    let status = response.status();
+    let body = response.bytes().await.expect("a complete response");
+    (status, serde_json::from_slice(&body).unwrap_or_default())
 }

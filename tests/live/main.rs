@@ -34,6 +34,7 @@ mod random_scopes;
 mod reload;
 mod secrecy;
 mod sessions;
+mod settings_file;
 mod several_iams;
 mod traces;
 mod version;

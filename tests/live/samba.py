@@ -17,7 +17,8 @@ import socket
 import subprocess
 
 import population
-from launcher import Server, created_atomically, main, seed_folder
+from directory import Directory
+from launcher import created_atomically, main, seed_folder
 from machine import build, debian
 
 BASE = "DC=ad,DC=example,DC=test"
@@ -72,8 +73,15 @@ objectClass: organizationalUnit
 """
 
 
-class Samba(Server):
+class Samba(Directory):
     name = "samba"
+    base = BASE
+    admin = ADMIN
+    admin_password = ADMIN_PASSWORD
+    service = SERVICE
+    service_password = SERVICE_PASSWORD
+    # Without TLS it refuses a bind.
+    ready = "url"
 
     def fetch(self):
         wanted = ("samba=samba-ad-dc", "samba-tool=samba", "ldbmodify=ldb-tools", "ldapsearch=ldap-utils", "openssl")
@@ -110,24 +118,14 @@ class Samba(Server):
         command = [self.program, "--interactive", "--model=single", f"--configfile={home}/smb.conf", "--debug-stdout"]
         return command, dict(os.environ)
 
-    def facts(self, home, port):
+    def addresses(self, home, port):
         address = (home / "address").read_text()
-        read = [self.ldapsearch, "-x", "-LLL", "-H", f"ldaps://{address}", "-D", SERVICE, "-w", SERVICE_PASSWORD,
-                "-b", BASE, "-s", "base", "1.1"]
-        trusted = {**os.environ, "LDAPTLS_CACERT": str(home / "ca.pem")}
-        if subprocess.run(read, capture_output=True, env=trusted).returncode != 0:
-            raise ValueError("not ready")
         return {
             "flavour": "active-directory",
             "url": f"ldaps://{address}",
             "plain_url": f"ldap://{address}:389",
             "socket_url": "",
             "ca_file": str(home / "ca.pem"),
-            "base": BASE,
-            "admin_dn": ADMIN,
-            "admin_password": ADMIN_PASSWORD,
-            "bind_dn": SERVICE,
-            "bind_password": SERVICE_PASSWORD,
         }
 
 

@@ -10,10 +10,10 @@ it by LDAP, as `admin_dn`.
 """
 
 import os
-import subprocess
 
+from directory import Directory
 from directory_population import BASE, SERVICE, SERVICE_PASSWORD, entries
-from launcher import Server, main
+from launcher import main
 from machine import build, debian, free_ports
 
 ADMIN = f"cn=admin,{BASE}"
@@ -69,8 +69,13 @@ pwdMustChange: TRUE
 """
 
 
-class Slapd(Server):
+class Slapd(Directory):
     name = "slapd"
+    base = BASE
+    admin = ADMIN
+    admin_password = ADMIN_PASSWORD
+    service = SERVICE
+    service_password = SERVICE_PASSWORD
 
     def __init__(self):
         self.program = None
@@ -109,23 +114,13 @@ class Slapd(Server):
         addresses = f"ldap://127.0.0.1:{port} {with_tls} {socket(home)}"
         return [self.program, "-d", "0", "-f", configuration, "-h", addresses], dict(os.environ)
 
-    def facts(self, home, port):
-        # Fails until the server listens and reads its data.
-        read = [self.ldapsearch, "-x", "-LLL", "-H", f"ldap://127.0.0.1:{port}", "-D", SERVICE, "-w", SERVICE_PASSWORD,
-                "-b", BASE, "-s", "base", "1.1"]
-        if subprocess.run(read, capture_output=True).returncode != 0:
-            raise ValueError("not ready")
+    def addresses(self, home, port):
         return {
             "flavour": "openldap",
             "url": f"ldaps://127.0.0.1:{(home / 'tls-port').read_text()}",
             "plain_url": f"ldap://127.0.0.1:{port}",
             "socket_url": socket(home),
             "ca_file": str(home / "ca.pem"),
-            "base": BASE,
-            "admin_dn": ADMIN,
-            "admin_password": ADMIN_PASSWORD,
-            "bind_dn": SERVICE,
-            "bind_password": SERVICE_PASSWORD,
         }
 
 

@@ -11,7 +11,9 @@ use super::{Keycloak, NAME};
 use crate::adapter::{IamAdapter, SetupError};
 use crate::claims::ClaimSources;
 use crate::clock::Clock;
-use crate::oauth2_client::{ClientAuthPreset, ClientSection, OAuth2ClientSettings, plain_url};
+use crate::oauth2_client::{
+    ClientAuthPreset, ClientSection, OAuth2ClientSettings, check_issuer, plain_url,
+};
 use crate::settings::AdapterSettings;
 
 /// The section, as in the configuration.
@@ -50,7 +52,7 @@ impl AdapterSettings for KeycloakSettings {
                 problems.add("realm: must be the name of a realm");
             }
             if let Some(issuer) = &self.issuer {
-                problems.issuer(issuer);
+                check_issuer(problems, issuer);
             }
             problems.not_empty("permissions_client", self.permissions_client.as_ref());
         })

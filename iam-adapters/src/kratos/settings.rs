@@ -11,10 +11,9 @@ use url::Url;
 use super::{Kratos, NAME};
 use crate::adapter::{IamAdapter, SetupError};
 use crate::claims::ClaimSources;
-use crate::client::{address_problems, certificates};
 use crate::clock::Clock;
 use crate::oauth2_client::plain_url;
-use crate::settings::AdapterSettings;
+use crate::settings::{AdapterSettings, SectionProblems};
 
 /// The section, as in the configuration.
 pub(super) const SECTION: &str = "iam.kratos";
@@ -51,23 +50,12 @@ impl AdapterSettings for KratosSettings {
     }
 
     fn problems(&self, production: bool) -> Vec<String> {
-        let mut problems = address_problems(&format!("{SECTION}.url"), &self.url, production);
-        let mut add = |problem: String| problems.push(format!("{SECTION}.{problem}"));
-        for (key, member) in [
-            ("permissions_member", self.permissions_member.as_ref()),
-            ("groups_member", self.groups_member.as_ref()),
-        ] {
-            if member.is_some_and(String::is_empty) {
-                add(format!("{key}: must not be empty"));
-            }
-        }
-        if let Err(problem) = certificates(self.ca_file.as_deref()) {
-            add(problem.to_string());
-        }
-        for problem in self.claims.problems() {
-            add(format!("claims: {problem}"));
-        }
-        problems
+        let mut problems = SectionProblems::new(SECTION, production);
+        problems.address("url", Some(&self.url));
+        problems.not_empty("permissions_member", self.permissions_member.as_ref());
+        problems.not_empty("groups_member", self.groups_member.as_ref());
+        problems.common(self.ca_file.as_deref(), &self.claims);
+        problems.found
     }
 
     fn connect(

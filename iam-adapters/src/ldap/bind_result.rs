@@ -4,6 +4,7 @@
 //! (draft-behera-ldap-password-policy-11).
 
 use ldap3::LdapResult;
+use ldap3::asn1::{StructureTag, TagClass, parse_tag};
 use ldap3::controls::{Control, RawControl};
 
 use super::Flavour;
@@ -102,43 +103,24 @@ fn policy_error(controls: &[Control]) -> Result<Option<PolicyError>, IamError> {
     reason = "unreadable, and read without an error"
 )]
 fn error_in(value: &[u8]) -> Option<Option<PolicyError>> {
-    const SEQUENCE: u8 = 0x30;
-    const ERROR: u8 = 0x81;
-    let (SEQUENCE, mut members, []) = element(value)? else {
+    const SEQUENCE: u64 = 16;
+    const ERROR: u64 = 1;
+    let Ok(([], sequence)) = parse_tag(value) else {
         return None;
     };
-    while !members.is_empty() {
-        let (tag, content, rest) = element(members)?;
-        if tag == ERROR {
-            return Some(Some(match content {
-                [0] => PolicyError::PasswordExpired,
-                [1] => PolicyError::AccountLocked,
-                [2] => PolicyError::ChangeAfterReset,
-                [_] => PolicyError::Other,
-                _ => return None,
-            }));
-        }
-        members = rest;
-    }
-    Some(None)
-}
-
-/// The tag, the content and what follows of one element in BER with a definite length, in its short or long form
-/// (X.690 section 8.1.3).
-fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (&tag, rest) = bytes.split_first()?;
-    let (&first, rest) = rest.split_first()?;
-    let (length, rest) = match first {
-        0..=0x7f => (usize::from(first), rest),
-        0x81..=0x84 => {
-            let (length, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-            let add = |sum: usize, byte: &u8| sum << 8 | usize::from(*byte);
-            (length.iter().fold(0, add), rest)
-        }
-        _ => return None,
+    let sequence = sequence.match_class(TagClass::Universal)?;
+    let members = sequence.match_id(SEQUENCE)?.expect_constructed()?;
+    let is_error = |member: &StructureTag| (member.class, member.id) == (TagClass::Context, ERROR);
+    let Some(error) = members.into_iter().find(is_error) else {
+        return Some(None);
     };
-    let (content, rest) = rest.split_at_checked(length)?;
-    Some((tag, content, rest))
+    Some(Some(match *error.expect_primitive()? {
+        [0] => PolicyError::PasswordExpired,
+        [1] => PolicyError::AccountLocked,
+        [2] => PolicyError::ChangeAfterReset,
+        [_] => PolicyError::Other,
+        _ => return None,
+    }))
 }
 
 fn unreadable(what: &'static str) -> IamError {

@@ -37,13 +37,9 @@ const PAGE: i32 = 500;
 
 /// The servers, the account for searches, and the connection that the searches share.
 pub(super) struct Connections {
-    servers: Vec<Url>,
-    settings: LdapConnSettings,
+    settings: Arc<LdapSettings>,
+    options: LdapConnSettings,
     connect_deadline: Duration,
-    bind_dn: String,
-    bind_password: SecretString,
-    /// Whether servers must support the password policy control.
-    needs_password_policy: bool,
     shared: Mutex<Option<LdapConnection>>,
 }
 
@@ -61,19 +57,16 @@ pub(super) struct LdapConnection {
 impl Connections {
     /// Connects to nothing.
     pub(super) fn new(
-        settings: &LdapSettings,
+        settings: Arc<LdapSettings>,
         tls: ClientConfig,
         connect_deadline: Duration,
     ) -> Self {
         Self {
-            servers: settings.urls.clone(),
-            settings: LdapConnSettings::new()
+            options: LdapConnSettings::new()
                 .set_starttls(settings.start_tls)
                 .set_config(Arc::new(tls)),
+            settings,
             connect_deadline,
-            bind_dn: settings.bind_dn.clone(),
-            bind_password: settings.bind_password.clone().unwrap_or_default(),
-            needs_password_policy: settings.needs_password_policy(),
             shared: Mutex::default(),
         }
     }
@@ -95,7 +88,7 @@ impl Connections {
 
     /// A connection for searches to another server than this one; `None`: there is only one.
     pub(super) async fn another(&self, server: usize) -> Option<Result<LdapConnection, IamError>> {
-        if self.servers.len() < 2 {
+        if self.settings.urls.len() < 2 {
             return None;
         }
         let other = |tried: usize| {
@@ -131,8 +124,9 @@ impl Connections {
         connect: impl Fn(usize) -> F,
     ) -> Result<LdapConnection, IamError> {
         let mut first_fault = None;
-        for offset in 0..self.servers.len() {
-            match connect((start + offset) % self.servers.len()).await {
+        let count = self.settings.urls.len();
+        for offset in 0..count {
+            match connect((start + offset) % count).await {
                 Ok(connection) => return Ok(connection),
                 Err(fault) => first_fault = first_fault.or(Some(fault)),
             }
@@ -142,8 +136,8 @@ impl Connections {
 
     async fn connect(&self, server: usize) -> Result<LdapConnection, IamError> {
         let unknown = || IamError::Unreachable("no server is configured".into());
-        let url = self.servers.get(server).ok_or_else(unknown)?;
-        let opened = timeout(self.connect_deadline, open(url, self.settings.clone()));
+        let url = self.settings.urls.get(server).ok_or_else(unknown)?;
+        let opened = timeout(self.connect_deadline, open(url, self.options.clone()));
         let opened = opened.await.unwrap_or_else(|elapsed| Err(elapsed.into()));
         let host = url.host_str().unwrap_or_default();
         let (driver, ldap) = opened.map_err(|error| {
@@ -162,7 +156,9 @@ impl Connections {
     /// A connection with the service account.
     async fn service(&self, server: usize) -> Result<LdapConnection, IamError> {
         let mut connection = self.connect(server).await?;
-        let result = connection.bind(&self.bind_dn, &self.bind_password).await?;
+        // The check of the settings requires one.
+        let password = self.settings.bind_password.clone().unwrap_or_default();
+        let result = connection.bind(&self.settings.bind_dn, &password).await?;
         match result.rc {
             0 => {}
             // 34: the name is no DN; 32, 48 and 53: there is no such account, or it has no password.
@@ -174,7 +170,7 @@ impl Connections {
             }
             _ => return Err(fault_of(&result)),
         }
-        if self.needs_password_policy {
+        if self.settings.schema().password_policy {
             let root = connection
                 .search("", Scope::Base, "(objectClass=*)", &["supportedControl"], 1)
                 .await?;
@@ -316,7 +312,8 @@ impl LdapConnection {
 impl std::fmt::Debug for Connections {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let hosts = self
-            .servers
+            .settings
+            .urls
             .iter()
             .map(|url| url.host_str().unwrap_or_default());
         f.debug_list().entries(hosts).finish()

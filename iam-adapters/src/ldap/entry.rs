@@ -71,7 +71,8 @@ impl Entry {
         values.filter_map(|value| str::from_utf8(value).ok())
     }
 
-    fn text(&self, attribute: &str) -> Option<&str> {
+    /// The value of an attribute that has one, or else the first.
+    pub(super) fn text(&self, attribute: &str) -> Option<&str> {
         self.texts(attribute).next()
     }
 
@@ -91,11 +92,6 @@ impl Entry {
             let problem = format!("the entry has no single value of subject_attribute {attribute}");
             IamError::UnreadableSession(problem.into())
         })
-    }
-
-    /// When the password was changed last, as the directory states it; `None`: it states nothing.
-    pub(super) fn generation(&self, attribute: &str) -> Option<&str> {
-        self.text(attribute)
     }
 
     /// Whether the user may have sessions at this time since 1970.

@@ -1,6 +1,5 @@
 //! The section `[iam.ldap]` and its validation.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,44 +7,27 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use strum::{EnumString, IntoStaticStr, VariantNames};
 use url::{Host, Url};
 
 use super::Ldap;
 use crate::adapter::{IamAdapter, SetupError};
 use crate::claims::ClaimSources;
-use crate::client::certificates;
 use crate::clock::Clock;
-use crate::settings::AdapterSettings;
+use crate::settings::{AdapterSettings, SectionProblems};
 
 /// The section, as in the configuration.
 pub(super) const SECTION: &str = "iam.ldap";
 
 /// The kind of directory: what its attributes and its results mean.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Default,
-    Deserialize,
-    Serialize,
-    EnumString,
-    IntoStaticStr,
-    VariantNames,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[strum(serialize_all = "kebab-case")]
 pub enum Flavour {
     /// OpenLDAP with the overlays `ppolicy` and `memberof`.
     #[default]
     #[serde(rename = "openldap")]
-    #[strum(serialize = "openldap")]
     OpenLdap,
     /// 389 Directory Server, also that of FreeIPA.
     #[serde(rename = "389ds")]
-    #[strum(serialize = "389ds")]
     DirectoryServer389,
     /// Active Directory, also that of Samba.
     ActiveDirectory,
@@ -57,55 +39,55 @@ impl Flavour {
         self == Self::ActiveDirectory && attribute.eq_ignore_ascii_case("objectGUID")
     }
 
-    /// The attributes by which the state of an account is known.
-    pub(super) const fn state_attributes(self) -> &'static [&'static str] {
+    const fn schema(self) -> Schema<'static> {
         match self {
-            Self::OpenLdap => &["pwdAccountLockedTime", "pwdReset"],
-            Self::DirectoryServer389 => &["nsAccountLock", "pwdReset", "passwordExpirationTime"],
-            Self::ActiveDirectory => &["userAccountControl", "accountExpires", "pwdLastSet"],
-        }
-    }
-
-    const fn users_filter(self) -> &'static str {
-        match self {
-            Self::OpenLdap | Self::DirectoryServer389 => "(objectClass=inetOrgPerson)",
-            Self::ActiveDirectory => "(&(objectCategory=person)(objectClass=user))",
-        }
-    }
-
-    const fn email_attribute(self) -> &'static str {
-        match self {
-            Self::OpenLdap | Self::DirectoryServer389 => "mail",
-            Self::ActiveDirectory => "userPrincipalName",
-        }
-    }
-
-    const fn subject_attribute(self) -> &'static str {
-        match self {
-            Self::OpenLdap => "entryUUID",
-            Self::DirectoryServer389 => "nsUniqueId",
-            Self::ActiveDirectory => "objectGUID",
-        }
-    }
-
-    const fn password_changed_attribute(self) -> &'static str {
-        match self {
-            Self::OpenLdap => "pwdChangedTime",
-            Self::DirectoryServer389 => "pwdUpdateTime",
-            Self::ActiveDirectory => "pwdLastSet",
-        }
-    }
-
-    const fn groups_filter(self) -> &'static str {
-        match self {
-            Self::OpenLdap | Self::DirectoryServer389 => "(objectClass=groupOfNames)",
-            Self::ActiveDirectory => "(objectCategory=group)",
+            Self::OpenLdap => Schema {
+                users_filter: "(objectClass=inetOrgPerson)",
+                email_attribute: "mail",
+                subject_attribute: "entryUUID",
+                password_changed_attribute: "pwdChangedTime",
+                state_attributes: &["pwdAccountLockedTime", "pwdReset"],
+                groups_filter: "(objectClass=groupOfNames)",
+                password_policy: true,
+            },
+            Self::DirectoryServer389 => Schema {
+                subject_attribute: "nsUniqueId",
+                password_changed_attribute: "pwdUpdateTime",
+                state_attributes: &["nsAccountLock", "pwdReset", "passwordExpirationTime"],
+                ..Self::OpenLdap.schema()
+            },
+            Self::ActiveDirectory => Schema {
+                users_filter: "(&(objectCategory=person)(objectClass=user))",
+                email_attribute: "userPrincipalName",
+                subject_attribute: "objectGUID",
+                password_changed_attribute: "pwdLastSet",
+                state_attributes: &["userAccountControl", "accountExpires", "pwdLastSet"],
+                groups_filter: "(objectCategory=group)",
+                password_policy: false,
+            },
         }
     }
 }
 
+/// The settings that each flavour has a default for, with the values in effect.
+#[derive(Serialize)]
+pub(super) struct Schema<'s> {
+    pub(super) users_filter: &'s str,
+    pub(super) email_attribute: &'s str,
+    pub(super) subject_attribute: &'s str,
+    pub(super) password_changed_attribute: &'s str,
+    /// The attributes by which the state of an account is known. Not a setting.
+    #[serde(skip)]
+    pub(super) state_attributes: &'static [&'static str],
+    pub(super) groups_filter: &'s str,
+    pub(super) password_policy: bool,
+}
+
 /// The section `[iam.ldap]`.
-#[derive(Clone, Deserialize, Serialize)]
+///
+/// The `Debug` form has only what identifies the directory.
+#[derive(Clone, derive_more::Debug, Deserialize, Serialize)]
+#[debug("LdapSettings {{ issuer: {issuer:?}, .. }}")]
 #[serde(deny_unknown_fields)]
 pub struct LdapSettings {
     /// The servers, of which all have the same entries: `ldaps://`, `ldap://` or `ldapi://`.
@@ -153,49 +135,29 @@ pub struct LdapSettings {
 }
 
 impl LdapSettings {
-    pub(super) fn users_filter(&self) -> &str {
-        self.users_filter
-            .as_deref()
-            .unwrap_or(self.flavour.users_filter())
-    }
-
-    pub(super) fn groups_filter(&self) -> &str {
-        self.groups_filter
-            .as_deref()
-            .unwrap_or(self.flavour.groups_filter())
-    }
-
-    pub(super) fn email_attribute(&self) -> &str {
-        self.email_attribute
-            .as_deref()
-            .unwrap_or(self.flavour.email_attribute())
-    }
-
-    pub(super) fn subject_attribute(&self) -> &str {
-        self.subject_attribute
-            .as_deref()
-            .unwrap_or(self.flavour.subject_attribute())
-    }
-
-    pub(super) fn password_changed_attribute(&self) -> &str {
-        let default = self.flavour.password_changed_attribute();
-        self.password_changed_attribute
-            .as_deref()
-            .unwrap_or(default)
-    }
-
-    pub(super) fn needs_password_policy(&self) -> bool {
-        let default = self.flavour != Flavour::ActiveDirectory;
-        self.password_policy.unwrap_or(default)
-    }
-}
-
-/// Only what identifies the directory.
-impl fmt::Debug for LdapSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LdapSettings")
-            .field("issuer", &self.issuer)
-            .finish_non_exhaustive()
+    pub(super) fn schema(&self) -> Schema<'_> {
+        let default = self.flavour.schema();
+        Schema {
+            users_filter: self.users_filter.as_deref().unwrap_or(default.users_filter),
+            email_attribute: self
+                .email_attribute
+                .as_deref()
+                .unwrap_or(default.email_attribute),
+            subject_attribute: self
+                .subject_attribute
+                .as_deref()
+                .unwrap_or(default.subject_attribute),
+            password_changed_attribute: self
+                .password_changed_attribute
+                .as_deref()
+                .unwrap_or(default.password_changed_attribute),
+            state_attributes: default.state_attributes,
+            groups_filter: self
+                .groups_filter
+                .as_deref()
+                .unwrap_or(default.groups_filter),
+            password_policy: self.password_policy.unwrap_or(default.password_policy),
+        }
     }
 }
 
@@ -205,22 +167,21 @@ impl AdapterSettings for LdapSettings {
     }
 
     fn problems(&self, production: bool) -> Vec<String> {
-        let mut problems = Vec::new();
-        let mut add = |problem: &str| problems.push(format!("{SECTION}.{problem}"));
+        let mut problems = SectionProblems::new(SECTION, production);
         if self.urls.is_empty() {
-            add("urls: at least one server is needed");
+            problems.add("urls: at least one server is needed");
         }
         for url in &self.urls {
             match url.scheme() {
                 "ldap" if production && !self.start_tls => {
-                    add("urls: must be ldaps in production, or start_tls must be true");
+                    problems.add("urls: must be ldaps in production, or start_tls must be true");
                 }
                 "ldaps" | "ldapi" | "ldap" => {}
-                _ => add("urls: must be ldaps, ldap or ldapi"),
+                _ => problems.add("urls: must be ldaps, ldap or ldapi"),
             }
             let has_tls = url.scheme() == "ldaps" || self.start_tls;
             if has_tls && matches!(url.host(), Some(Host::Ipv6(_))) {
-                add("urls: with TLS a server must have a name or an IPv4 address");
+                problems.add("urls: with TLS a server must have a name or an IPv4 address");
             }
             let is_bare = url.username().is_empty()
                 && url.password().is_none()
@@ -228,58 +189,48 @@ impl AdapterSettings for LdapSettings {
                 && url.query().is_none()
                 && url.fragment().is_none();
             if !is_bare || url.host_str().is_none_or(str::is_empty) {
-                add("urls: must have a host and nothing else but a port");
+                problems.add("urls: must have a host and nothing else but a port");
             }
         }
-        for (key, text) in [
-            ("issuer", Some(&self.issuer)),
-            ("bind_dn", Some(&self.bind_dn)),
-            ("users_base", Some(&self.users_base)),
-            ("groups_base", self.groups_base.as_ref()),
-        ] {
-            if text.is_some_and(String::is_empty) {
-                add(&format!("{key}: must not be empty"));
-            }
-        }
+        problems.not_empty("issuer", Some(&self.issuer));
+        problems.not_empty("bind_dn", Some(&self.bind_dn));
+        problems.not_empty("users_base", Some(&self.users_base));
+        problems.not_empty("groups_base", self.groups_base.as_ref());
         // An empty password makes the bind anonymous (RFC 4513 section 5.1.2).
         let password = self.bind_password.as_ref().map(ExposeSecret::expose_secret);
         if password.is_none_or(str::is_empty) {
-            add("bind_password: is needed, or bind_password_file");
+            problems.add("bind_password: is needed, or bind_password_file");
         }
+        let schema = self.schema();
         for (key, filter) in [
-            ("users_filter", self.users_filter()),
-            ("groups_filter", self.groups_filter()),
+            ("users_filter", schema.users_filter),
+            ("groups_filter", schema.groups_filter),
         ] {
             if ldap3::parse_filter(filter).is_err() {
-                add(&format!("{key}: is no filter in the form of RFC 4515"));
+                problems.add(format_args!("{key}: is no filter in the form of RFC 4515"));
             }
         }
         for (key, name) in [
-            ("email_attribute", self.email_attribute()),
-            ("subject_attribute", self.subject_attribute()),
+            ("email_attribute", schema.email_attribute),
+            ("subject_attribute", schema.subject_attribute),
             (
                 "password_changed_attribute",
-                self.password_changed_attribute(),
+                schema.password_changed_attribute,
             ),
         ] {
             if !is_attribute(name) {
-                add(&format!("{key}: is no name of an attribute"));
+                problems.add(format_args!("{key}: is no name of an attribute"));
             }
-        }
-        for problem in self.claims.problems() {
-            add(&format!("claims: {problem}"));
         }
         for (claim, source) in self.claims.iter() {
             if !is_attribute(&source.member) {
-                add(&format!(
+                problems.add(format_args!(
                     "claims: the member of `{claim}` is no name of an attribute"
                 ));
             }
         }
-        if let Err(problem) = certificates(self.ca_file.as_deref()) {
-            add(&problem.to_string());
-        }
-        problems
+        problems.common(self.ca_file.as_deref(), &self.claims);
+        problems.found
     }
 
     fn connect(
@@ -303,14 +254,7 @@ impl AdapterSettings for LdapSettings {
     }
 
     fn derived(&self) -> Value {
-        json!({
-            "users_filter": self.users_filter(),
-            "email_attribute": self.email_attribute(),
-            "subject_attribute": self.subject_attribute(),
-            "password_changed_attribute": self.password_changed_attribute(),
-            "groups_filter": self.groups_filter(),
-            "password_policy": self.needs_password_policy(),
-        })
+        json!(self.schema())
     }
 }
 

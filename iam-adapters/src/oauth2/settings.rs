@@ -14,7 +14,7 @@ use crate::claims::ClaimSources;
 use crate::clock::Clock;
 use crate::oauth2_client::{
     AssertionAudience, ClientAuthPreset, ClientSection, OAuth2ClientSettings, RefusedStatus,
-    as_code, shown_issuer,
+    as_code, check_issuer, shown_issuer,
 };
 use crate::scope::Scope;
 use crate::settings::AdapterSettings;
@@ -171,7 +171,10 @@ impl AdapterSettings for OAuth2Settings {
             ] {
                 problems.address(key, url);
             }
-            if problems.issuer(&self.issuer) && production && !self.issuer.starts_with("https:") {
+            if check_issuer(problems, &self.issuer)
+                && production
+                && !self.issuer.starts_with("https:")
+            {
                 problems.add("issuer: must be https in production");
             }
             for (key, text) in [

@@ -14,15 +14,15 @@ const LOGGED_LENGTH: usize = 64;
 /// Reads permissions, and logs the names that are not valid in a scope.
 #[derive(Debug)]
 pub(crate) struct PermissionNames {
-    log: fn(&str),
+    adapter: &'static str,
     logged: Mutex<HashSet<String>>,
 }
 
 impl PermissionNames {
-    /// `log` writes the line about a name that is dropped, in the words of the adapter.
-    pub(crate) fn new(log: fn(&str)) -> Self {
+    /// Of the adapter with this name.
+    pub(crate) fn new(adapter: &'static str) -> Self {
         Self {
-            log,
+            adapter,
             logged: Mutex::default(),
         }
     }
@@ -45,7 +45,11 @@ impl PermissionNames {
         let name: String = name.chars().take(LOGGED_LENGTH).collect();
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.len() < LOGGED_NAMES_MAX && logged.insert(name.clone()) {
-            (self.log)(&name);
+            tracing::warn!(
+                iam.adapter = self.adapter,
+                permission = name,
+                "permission dropped: its name is not valid in a scope (RFC 6749 section 3.3)"
+            );
         }
     }
 }

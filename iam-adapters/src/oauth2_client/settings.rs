@@ -1,7 +1,6 @@
 //! The settings of an [`OAuth2Client`](super::OAuth2Client), which the sections of all authorization servers have,
 //! and the problems of such a section.
 
-use std::fmt::Display;
 use std::path::PathBuf;
 
 use config::{ConfigError, Value, ValueKind};
@@ -16,10 +15,9 @@ use super::client_authentication::{
     AssertionKey, ClientAuthentication, Credential, IssuedAssertion,
 };
 use crate::claims::ClaimSources;
-use crate::client::{address_problems, certificates};
 use crate::name::Name as _;
 use crate::pem;
-use crate::settings::AdapterSettings;
+use crate::settings::{AdapterSettings, SectionProblems};
 
 /// The minimum length of a client secret in production, in bytes. Keycloak generates 32; a shorter one
 /// was chosen by hand. An attacker with the secret can guess passwords without the login limits.
@@ -189,20 +187,12 @@ impl OAuth2ClientSettings {
         production: bool,
         own: impl FnOnce(&mut SectionProblems),
     ) -> Vec<String> {
-        let mut problems = SectionProblems {
-            section,
-            production,
-            needs_tls: self.client_auth_method == ClientAuthMethod::TlsClientAuth,
-            found: Vec::new(),
-        };
+        let mut problems = SectionProblems::new(section, production);
+        let method = self.client_auth_method;
+        problems.https_for = (method == ClientAuthMethod::TlsClientAuth).then(|| method.name());
         self.check_authentication(&mut problems);
         own(&mut problems);
-        if let Err(problem) = certificates(self.ca_file.as_deref()) {
-            problems.add(problem);
-        }
-        for problem in self.claims.problems() {
-            problems.add(format_args!("claims: {problem}"));
-        }
+        problems.common(self.ca_file.as_deref(), &self.claims);
         problems.found
     }
 
@@ -343,50 +333,13 @@ fn check_secret(secret: &SecretString, problems: &mut SectionProblems) {
     }
 }
 
-/// Collects the problems of a section, each with its key and without its value.
-pub(crate) struct SectionProblems {
-    /// The section, such as `iam.keycloak`.
-    section: &'static str,
-    production: bool,
-    /// Whether the client authenticates by TLS.
-    needs_tls: bool,
-    found: Vec<String>,
-}
-
-impl SectionProblems {
-    /// Adds a problem, which begins with its key.
-    pub(crate) fn add(&mut self, problem: impl Display) {
-        self.found.push(format!("{}.{problem}", self.section));
+/// Checks the configured issuer, and returns whether it can be one.
+pub(crate) fn check_issuer(problems: &mut SectionProblems, issuer: &str) -> bool {
+    let is_issuer = is_issuer(issuer);
+    if !is_issuer {
+        problems.add("issuer: must be an http or https address without query and fragment");
     }
-
-    /// Checks an address, if it is set.
-    pub(crate) fn address(&mut self, key: &str, url: Option<&Url>) {
-        if let Some(url) = url {
-            let key = format!("{}.{key}", self.section);
-            self.found
-                .extend(address_problems(&key, url, self.production));
-            if self.needs_tls && !self.production && url.scheme() == "http" {
-                self.found
-                    .push(format!("{key}: must be https with tls_client_auth"));
-            }
-        }
-    }
-
-    /// Checks the configured issuer, and returns whether it can be one.
-    pub(crate) fn issuer(&mut self, issuer: &str) -> bool {
-        let is_issuer = is_issuer(issuer);
-        if !is_issuer {
-            self.add("issuer: must be an http or https address without query and fragment");
-        }
-        is_issuer
-    }
-
-    /// Checks a text, if it is set.
-    pub(crate) fn not_empty(&mut self, key: &str, text: Option<&String>) {
-        if text.is_some_and(String::is_empty) {
-            self.add(format_args!("{key}: must not be empty"));
-        }
-    }
+    is_issuer
 }
 
 /// Whether a text can be an issuer (RFC 8414 section 2: no query and no fragment).

@@ -14,13 +14,11 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use test_support::client::http_client;
-use test_support::gateway::TestGateway;
-use test_support::suite::IamFixture;
 use test_support::wait::until;
 
-use crate::fixture::{FRESHNESS_SETTINGS, LONG_DEADLINES};
+use crate::fixture::ServerFixture;
 use crate::keycloak::address;
-use crate::launched::Launched;
+use crate::launched::{Launched, answer};
 
 const LAUNCHER: &str = "KRATOS_LAUNCHER";
 
@@ -41,35 +39,16 @@ pub(super) struct Server {
     process: Mutex<Launched>,
 }
 
-/// A server, and gateways in front of it by one clock.
-pub(super) struct KratosFixture {
-    pub(super) server: Arc<Server>,
-    pub(super) iam: IamFixture,
-}
+pub(super) type KratosFixture = ServerFixture<Server>;
 
 impl KratosFixture {
     pub(super) async fn start() -> Self {
-        Self::with(&[]).await
+        Self::new(Server::start(&[]).await)
     }
 
     /// A server at which no one can log in with a password.
     pub(super) async fn start_without_passwords() -> Self {
-        Self::with(&["--without-passwords"]).await
-    }
-
-    async fn with(options: &[&str]) -> Self {
-        let server = Arc::new(Server::start(options).await);
-        let administrator = Arc::<Server>::clone(&server);
-        Self {
-            server,
-            iam: IamFixture::new(|_| administrator as Arc<dyn Fixture>),
-        }
-    }
-
-    /// A gateway in front of this server.
-    pub(super) fn gateway(&self, more: &[(&str, &str)]) -> TestGateway {
-        let settings = [&LONG_DEADLINES[..], &FRESHNESS_SETTINGS, more].concat();
-        self.iam.gateway_with(&settings)
+        Self::new(Server::start(&["--without-passwords"]).await)
     }
 }
 
@@ -90,11 +69,8 @@ impl Server {
 
     /// Starts the killed server again, with the same data, at the same address.
     pub(super) async fn start_again(&self) {
-        let port = address(&self.facts.url, &[]).port();
-        let port = port.expect("a port of its own").to_string();
-        let arguments = ["--home", &self.facts.home, "--http-port", &port];
-        let arguments = arguments.map(str::to_owned).to_vec();
-        let (process, facts) = Launched::start::<Facts>(LAUNCHER, arguments).await;
+        let Facts { home, url, .. } = &self.facts;
+        let (process, facts) = Launched::start_again::<Facts>(LAUNCHER, home, url).await;
         assert_eq!(facts.url, self.facts.url);
         *self.process.lock().expect("the process") = process;
     }
@@ -114,10 +90,7 @@ impl Server {
     /// A call of the administrative API.
     pub(super) async fn administer(&self, method: Method, path: &[&str], body: &Value) -> Value {
         let request = http_client().request(method, address(&self.facts.admin, path));
-        let response = request.json(body).send().await.expect("a response");
-        let status = response.status();
-        let body = response.bytes().await.expect("a complete response");
-        let body = serde_json::from_slice(&body).unwrap_or_default();
+        let (status, body) = answer(request.json(body)).await;
         assert!(status.is_success(), "{path:?}: {status} {body}");
         body
     }
@@ -139,10 +112,7 @@ impl Server {
         let token = session.secret.expose_secret();
         let request = http_client().request(method, url).json(body);
         let request = request.header("x-session-token", token);
-        let response = request.send().await.expect("a response");
-        let status = response.status();
-        let body = response.bytes().await.expect("a complete response");
-        (status, serde_json::from_slice(&body).unwrap_or_default())
+        answer(request).await
     }
 
     /// The status of the response about a session.

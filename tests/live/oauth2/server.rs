@@ -20,12 +20,10 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use test_support::client::http_client;
-use test_support::gateway::TestGateway;
-use test_support::suite::IamFixture;
 
-use crate::fixture::{FRESHNESS_SETTINGS, LONG_DEADLINES};
+use crate::fixture::ServerFixture;
 use crate::keycloak::address;
-use crate::launched::Launched;
+use crate::launched::{Launched, answer};
 
 /// A scope that every user of Glewlwyd has, because it refuses a user without any of the requested
 /// scopes. It is no permission.
@@ -75,26 +73,11 @@ pub(super) struct Server {
     process: std::sync::Mutex<Launched>,
 }
 
-/// A server, and gateways in front of it by one clock.
-pub(super) struct OAuth2Fixture {
-    pub(super) server: Arc<Server>,
-    pub(super) iam: IamFixture,
-}
+pub(super) type OAuth2Fixture = ServerFixture<Server>;
 
 impl OAuth2Fixture {
     pub(super) async fn start(kind: Kind) -> Self {
-        let server = Arc::new(Server::start(kind).await);
-        let administrator = Arc::<Server>::clone(&server);
-        Self {
-            server,
-            iam: IamFixture::new(|_| administrator as Arc<dyn Fixture>),
-        }
-    }
-
-    /// A gateway in front of this server.
-    pub(super) fn gateway(&self, more: &[(&str, &str)]) -> TestGateway {
-        let settings = [&LONG_DEADLINES[..], &FRESHNESS_SETTINGS, more].concat();
-        self.iam.gateway_with(&settings)
+        Self::new(Server::start(kind).await)
     }
 }
 
@@ -132,11 +115,9 @@ impl Server {
 
     /// Starts the killed server again, with the same data, at the same address.
     pub(super) async fn start_again(&self) {
-        let port = address(&self.facts.url, &[]).port();
-        let port = port.expect("a port of its own").to_string();
-        let arguments = ["--home", &self.facts.home, "--http-port", &port];
-        let arguments = arguments.map(str::to_owned).to_vec();
-        let (process, facts) = Launched::start::<Facts>(self.kind.launcher(), arguments).await;
+        let Facts { home, url, .. } = &self.facts;
+        let again = Launched::start_again::<Facts>(self.kind.launcher(), home, url);
+        let (process, facts) = again.await;
         assert_eq!(facts.issuer, self.facts.issuer);
         *self.process.lock().expect("the process") = process;
     }
@@ -183,10 +164,7 @@ impl Server {
             url.query_pairs_mut().append_pair("impersonate", user);
         }
         let request = http_client().request(method, url).header(header, value);
-        let response = request.json(body).send().await.expect("a response");
-        let status = response.status();
-        let body = response.bytes().await.expect("a complete response");
-        (status, serde_json::from_slice(&body).unwrap_or_default())
+        answer(request.json(body)).await
     }
 
     async fn change(&self, user: &Account, change: &Value) {

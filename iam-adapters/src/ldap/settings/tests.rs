@@ -29,10 +29,11 @@ fn defaults_are_those_of_the_flavour() {
     ] {
         let settings = section(&[("flavour", flavour.into())]);
         assert_eq!(settings.problems(true), [""; 0]);
-        assert_eq!(settings.email_attribute(), email);
-        assert_eq!(settings.subject_attribute(), subject);
-        assert_eq!(settings.password_changed_attribute(), changed);
-        assert_eq!(settings.needs_password_policy(), needs_policy);
+        let schema = settings.schema();
+        assert_eq!(schema.email_attribute, email);
+        assert_eq!(schema.subject_attribute, subject);
+        assert_eq!(schema.password_changed_attribute, changed);
+        assert_eq!(schema.password_policy, needs_policy);
     }
 }
 

@@ -85,7 +85,7 @@ struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Visit for Log {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        if field.name() == "role" {
+        if field.name() == "permission" {
             self.0.lock().unwrap().push(format!("{value:?}"));
         }
     }
