@@ -5,6 +5,7 @@
 //! of the password, and an introspection reads the entry again.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -62,6 +63,8 @@ pub struct Ldap {
     connections: Connections,
     settings: Arc<LdapSettings>,
     clock: Arc<dyn Clock>,
+    /// Whether the schema has the attribute with the time of the last change: it is long, so it is read once.
+    has_checked_schema: AtomicBool,
 }
 
 /// What an entry says about a session.
@@ -93,6 +96,7 @@ impl Ldap {
             connections: Connections::new(Arc::clone(&settings), tls, connect_deadline),
             settings,
             clock,
+            has_checked_schema: AtomicBool::new(false),
         })
     }
 
@@ -319,6 +323,23 @@ impl Ldap {
         }
         Ok(())
     }
+
+    /// Fails if the server knows no attribute of that name for the time of the last change of the password. That no user
+    /// has it is no fault: perhaps no password was changed.
+    async fn knows_changes(&self, connection: &mut LdapConnection) -> Result<(), IamError> {
+        let attribute = self.settings.schema().password_changed_attribute;
+        if self.has_checked_schema.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        if connection.has_no_attribute(attribute).await? {
+            let problem = format!(
+                "the server knows no attribute {attribute}: check password_changed_attribute"
+            );
+            return Err(IamError::misconfigured(Misconfiguration::Other, problem));
+        }
+        self.has_checked_schema.store(true, Ordering::Relaxed);
+        Ok(())
+    }
 }
 
 #[async_trait]
@@ -392,6 +413,7 @@ impl IamAdapter for Ldap {
         self.sees(&mut connection, "users_base", &self.settings.users_base)
             .await?;
         self.finds_users(&mut connection).await?;
+        self.knows_changes(&mut connection).await?;
         match &self.settings.groups_base {
             Some(base) => self.sees(&mut connection, "groups_base", base).await,
             None => Ok(()),

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::bind_result::{PASSWORD_POLICY, password_policy_control};
-use super::entry::Entry;
+use super::entry::{Entry, defines};
 use super::fault::{fault, fault_of};
 use super::settings::LdapSettings;
 use crate::error::{IamError, Misconfiguration};
@@ -277,6 +277,27 @@ impl LdapConnection {
             3 | 11 => Ok(true),
             _ => Err(fault_of(&found.1)),
         }
+    }
+
+    /// Whether the schema of the server has no such attribute (RFC 4512 section 4.4); no if the account may not read it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::search`].
+    pub(super) async fn has_no_attribute(&mut self, name: &str) -> Result<bool, IamError> {
+        const ANY: &str = "(objectClass=*)";
+        let wanted = &["subschemaSubentry"];
+        let root = self.search("", Scope::Base, ANY, wanted, 1).await?;
+        let Some(place) = root.first().and_then(|root| root.text(wanted[0])) else {
+            return Ok(false);
+        };
+        let wanted = &["attributeTypes"];
+        let schema = match self.search(place, Scope::Base, ANY, wanted, 1).await {
+            Err(IamError::Misconfigured { .. }) => return Ok(false),
+            schema => schema?,
+        };
+        let mut types = schema.iter().flat_map(|it| it.texts(wanted[0])).peekable();
+        Ok(types.peek().is_some() && !types.any(|one| defines(one, name)))
     }
 
     /// Runs an operation. If it is dropped without a response, others no longer use the connection.

@@ -173,6 +173,14 @@ pub(super) fn compare(of_entry: Option<&str>, of_session: Option<&str>) -> Gener
     }
 }
 
+/// Whether the definition of an attribute type (RFC 4512 section 4.1.2) is that of this one.
+pub(super) fn defines(definition: &str, attribute: &str) -> bool {
+    let name = attribute.split(';').next().unwrap_or_default();
+    let mut quoted = definition.split('\'').skip(1).step_by(2);
+    let oid = definition.trim_start_matches(['(', ' ']).split(' ').next();
+    oid == Some(name) || quoted.any(|one| one.eq_ignore_ascii_case(name))
+}
+
 /// The text of an `objectGUID`, as Windows shows it: the first three groups are little-endian.
 fn guid_text(bytes: &[u8]) -> Option<String> {
     let bytes = bytes.try_into().ok()?;

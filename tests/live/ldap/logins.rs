@@ -166,6 +166,12 @@ pub(super) async fn each_wrong_setting_is_named(directory: &Directory) {
             other,
             "check subject_attribute",
         ),
+        (
+            "password_changed_attribute",
+            "pwdChangedTimes",
+            other,
+            "check password_changed_attribute",
+        ),
     ] {
         cases.push((json!({key: value}), what, text));
     }

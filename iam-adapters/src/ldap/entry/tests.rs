@@ -165,3 +165,22 @@ fn attributes_become_claims_of_their_types_and_other_texts_are_refused() {
     let refused = wrong.read(&entry.members(&wrong)).unwrap_err();
     assert!(format!("{refused:#}").contains("`number`"), "{refused:#}");
 }
+
+#[test]
+fn attribute_is_defined_by_each_of_its_names_and_its_identifier() {
+    let one = "( 1.3.6.1.4.1.42.2.27.8.1.16 NAME 'pwdChangedTime' DESC 'The time of the last change' SINGLE-VALUE )";
+    let several = "( 2.5.4.3 NAME ( 'cn' 'commonName' ) SUP name )";
+    for (definition, attribute, expected) in [
+        (one, "pwdChangedTime", true),
+        (one, "PWDCHANGEDTIME", true),
+        (one, "1.3.6.1.4.1.42.2.27.8.1.16", true),
+        (one, "1.3.6.1.4.1.42.2.27.8.1.1", false),
+        (one, "pwdChangedTimes", false),
+        (one, "time", false),
+        (several, "commonName", true),
+        (several, "cn;lang-en", true),
+        (several, "name", false),
+    ] {
+        assert_eq!(defines(definition, attribute), expected, "{attribute}");
+    }
+}
