@@ -25,8 +25,10 @@ pub(super) async fn receive(
 ) -> Result<HttpResponse, ApiError> {
     let (gateway, context) = (&app_state.gateway, &request_context(&request));
     let failed = |error| app_state.failed(Route::BackchannelLogout, error);
-    gateway.admit_logout_token(context).map_err(failed)?;
+    // Also of a sender that is refused: with an unread body, each of its tokens would need a new connection, which
+    // costs more.
     let body = body::read(FORM, &request, payload, &app_state).await?;
+    gateway.admit_logout_token(context).map_err(failed)?;
     let token = logout_token(&body).map_err(ApiError::InvalidRequest)?;
     (gateway.receive_logout_token(context, &token).await).map_err(failed)?;
     let mut response = HttpResponse::Ok();

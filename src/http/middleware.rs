@@ -286,9 +286,12 @@ impl InProgress {
             Some(api_error) => matches!(api_error, ApiError::Overloaded | ApiError::Draining),
             None => self.is_routine,
         };
+        // A sender of forged logout tokens could otherwise fill the log.
+        let is_turned_away =
+            self.route == Route::BackchannelLogout && status == StatusCode::TOO_MANY_REQUESTS;
         if status.is_server_error() && !is_expected {
             line!(tracing::Level::ERROR);
-        } else if self.is_routine {
+        } else if self.is_routine || is_turned_away {
             line!(tracing::Level::DEBUG);
         } else {
             line!(tracing::Level::INFO);

@@ -2,12 +2,14 @@
 --
 -- BENCH_COUNT=N    ends after N responses, checks each of them, and measures from the first request to the last
 --                  response. Without it: ends after the duration, and only the counts of wrk are known.
+-- BENCH_RATE=N     requests a second of all connections together, instead of as many as the server responds to
 -- BENCH_EXPECT=S   text that the body of every counted response must contain
 -- BENCH_KEEP=FILE  file for the bodies of the counted responses, one a line
 
 local bodies = {}
 local threads = {}
 local count = tonumber(os.getenv("BENCH_COUNT"))
+local rate = tonumber(os.getenv("BENCH_RATE"))
 local expected = os.getenv("BENCH_EXPECT")
 local never_ms = 24 * 3600 * 1000
 
@@ -16,20 +18,33 @@ sent, received, wrong, duration_seconds = 0, 0, 0, 0
 
 wrk.method = "POST"
 
-local function counted()
-  local ffi = require("ffi")
-  ffi.cdef [[
-    struct bench_time { long seconds; long nanoseconds; };
-    int clock_gettime(int clock, struct bench_time *time);
-    int getpid(void);
-    int kill(int pid, int signal);
-  ]]
-  local monotonic, interrupt = 1, 2
-  local time = ffi.new("struct bench_time")
-  local function now()
-    ffi.C.clock_gettime(monotonic, time)
-    return tonumber(time.seconds) + tonumber(time.nanoseconds) / 1e9
+local ffi = require("ffi")
+ffi.cdef [[
+  struct bench_time { long seconds; long nanoseconds; };
+  int clock_gettime(int clock, struct bench_time *time);
+  int getpid(void);
+  int kill(int pid, int signal);
+]]
+local monotonic, interrupt = 1, 2
+local time = ffi.new("struct bench_time")
+
+local function now()
+  ffi.C.clock_gettime(monotonic, time)
+  return tonumber(time.seconds) + tonumber(time.nanoseconds) / 1e9
+end
+
+-- One schedule for all connections.
+local function paced()
+  local began
+
+  function delay()
+    began = began or now()
+    sent = sent + 1
+    return math.max(0, (began + sent / rate - now()) * 1000)
   end
+end
+
+local function counted()
   local keep = os.getenv("BENCH_KEEP")
   local kept = keep and assert(io.open(keep, "w"))
   local began
@@ -72,6 +87,7 @@ function init()
     end
   end
   if count then counted() end
+  if rate then paced() end
 end
 
 function done(summary, latency)

@@ -44,10 +44,11 @@ class Outcome:
     p99_ms: float
 
 
-def run(load, cores, connections, seconds=None, count=None, keep=None, size: Optional[int] = None):
+def run(load, cores, connections, seconds=None, count=None, keep=None, size: Optional[int] = None, rate=None, refused=False):
     """Runs for `seconds`, or until `count` responses have arrived.
 
     `size`: bytes of one response. With `count`, every response is checked and no size is needed.
+    `rate`: requests a second, at most; only without `count`. `refused`: every response must be an error.
     """
     bound = seconds or 600
     host, port = wire.address(load.url)
@@ -56,7 +57,7 @@ def run(load, cores, connections, seconds=None, count=None, keep=None, size: Opt
     for name, value in load.headers.items():
         command += ["-H", f"{name}: {value}"]
     command += ["-s", SCRIPT, f"http://{host}:{port}/{path}"]
-    variables = {"BENCH_BODIES": load.bodies, "BENCH_COUNT": count, "BENCH_KEEP": keep,
+    variables = {"BENCH_BODIES": load.bodies, "BENCH_COUNT": count, "BENCH_KEEP": keep, "BENCH_RATE": rate,
             "BENCH_EXPECT": load.expect if count else None}
     environment = {**os.environ, **{name: str(value) for name, value in variables.items() if value is not None}}
     done = subprocess.run(
@@ -68,7 +69,8 @@ def run(load, cores, connections, seconds=None, count=None, keep=None, size: Opt
         result = json.loads(done.stdout.strip().splitlines()[-1])
     if done.returncode != 0 or not isinstance(result, dict):
         raise Failure(f"{load.name}: wrk failed:\n{done.stdout[-2000:]}")
-    if result["refused"] or result["socket_errors"] or result["wrong"] or not result["requests"]:
+    expected_refusals = result["requests"] if refused else 0
+    if result["refused"] != expected_refusals or result["socket_errors"] or result["wrong"] or not result["requests"]:
         raise Failure(f"{load.name}: {result}")
     if count is not None and result["requests"] != count:
         raise Failure(f"{load.name}: {result['requests']} responses to {count} requests")

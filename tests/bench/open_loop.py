@@ -114,10 +114,12 @@ class ConnectionPool:
             yield due, response
 
 
-def run(url, requests, rate, connections, expect, spin, follow=None):
+def run(url, requests, rate, connections, expect, spin, follow=None, status=200, begin=None):
     """Sends each of the requests once, `rate` a second.
 
     `follow` makes the next request on the same connection of the body of each response; the latency is that of both.
+
+    `status`: of each response. `begin`: when the first request is due, by `time.perf_counter`; default: at once.
 
     `spin`: polls without sleeping, for rates at which a wake-up costs more than a request; needs its own core.
     """
@@ -126,7 +128,7 @@ def run(url, requests, rate, connections, expect, spin, follow=None):
     with contextlib.ExitStack() as stack:
         pool = ConnectionPool(url, connections, stack)
         stack.enter_context(without_garbage_collection())
-        begin = clock() + 0.01
+        begin = begin or clock() + 0.01
         deadline = begin + len(requests) / rate + RESPONSE_TIMEOUT_SECONDS
         sent, no_connection_free = 0, False
         while len(latencies) < len(requests):
@@ -144,7 +146,7 @@ def run(url, requests, rate, connections, expect, spin, follow=None):
                 raise Failure(f"{url}: {len(latencies)} responses to {sent} requests")
             timeout = due - now if sent < len(requests) and pool.free else RESPONSE_TIMEOUT_SECONDS
             for due, response in pool.responses(0 if spin else max(timeout, 0)):
-                if response.status != 200 or expect not in response.body:
+                if response.status != status or expect not in response.body:
                     raise Failure(f"{url}: {response.status} {response.body[:300]!r}")
                 latencies.append((clock() - due) * 1e3)
         achieved = len(requests) / (clock() - begin)

@@ -95,6 +95,11 @@ class Gateway:
         lines = (line.rpartition(" ") for line in response.body.decode().splitlines() if not line.startswith("#"))
         return {name: float(value) for name, _, value in lines}
 
+    def iam_calls(self, operation):
+        """How many calls of this operation the IAM has answered."""
+        return sum(count for name, count in self.counters().items() if name.startswith("auth_gateway_iam_calls_total{")
+                   and f'operation="{operation}"' in name and 'outcome="ok"' in name)
+
     def check_log(self):
         """Fails if the gateway dropped log lines, because it did less work than in production."""
         dropped = self.counters()["auth_gateway_log_lines_dropped_total"]
@@ -124,11 +129,13 @@ def environment(settings, config=None):
 def gateway(bench, cores, settings=None, pause_seconds=0.01, config=None):
     """An auth-gateway on free ports; by default in development mode with the mock."""
     public, management = (f"127.0.0.1:{port}" for port in machine.free_ports(2))
+    settings = settings or {}
+    public = settings.get("http.listen", public)
     chosen = {
         "http.listen": public,
         "http.public_url": f"http://{public}",
         "management.listen": management,
-        **(settings or {}),
+        **settings,
     }
     log = bench.folder / "gateway.log"
     log.write_bytes(b"")

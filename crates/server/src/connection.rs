@@ -25,6 +25,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{ConnectionEvents, ConnectionTimeouts, ShedReason};
 
+/// How long actix-http waits for another request of a connection.
+const RELEASE_AFTER: Duration = Duration::from_secs(1);
+
 /// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionPhase {
@@ -57,7 +60,9 @@ pub(super) struct ConnectionState {
     is_last_request: Cell<bool>,
     /// Whether the limiter wants the connection to be closed, unless a request comes before that.
     must_close: Cell<bool>,
-    /// The bytes of its longest request so far: its buffers keep their size until it is closed.
+    /// Whether the connection stays open although its part of actix-http ends.
+    is_released: Cell<bool>,
+    /// The bytes of its longest request so far: its buffers keep their size until they are released.
     held: Cell<usize>,
     worker: Rc<HeldBytes>,
     waker: RefCell<Option<Waker>>,
@@ -83,6 +88,7 @@ impl ConnectionState {
             body_fault: Cell::default(),
             is_last_request: Cell::default(),
             must_close: Cell::default(),
+            is_released: Cell::default(),
             held: Cell::default(),
             worker,
             waker: RefCell::default(),
@@ -158,6 +164,28 @@ impl ConnectionState {
     /// later, the client could treat it as the response to another request.
     pub(super) fn awaits_first_request(&self) -> bool {
         matches!(self.phase(), ConnectionPhase::ReadingHead { .. }) && !self.has_responded.get()
+    }
+
+    /// actix-http's part of the connection ends, and its buffers with it.
+    pub(super) fn release(&self) {
+        self.is_released.set(true);
+        self.hold(0);
+    }
+
+    /// The connection waits for a request without actix-http.
+    pub(super) fn begin_waiting(&self) {
+        self.is_released.set(false);
+    }
+
+    /// Whether the connection stays open although its part of actix-http ends.
+    pub(super) fn is_released(&self) -> bool {
+        self.is_released.get()
+    }
+
+    /// When actix-http's part of the connection ends, unless another request comes.
+    pub(super) fn release_at(&self) -> Option<Instant> {
+        let is_idle = self.phase() == ConnectionPhase::Idle && self.has_responded.get();
+        is_idle.then(|| self.waits_since.get() + RELEASE_AFTER.min(self.timeouts.idle))
     }
 
     /// When the connection ends unless the client sends or accepts something. `None` while it does not

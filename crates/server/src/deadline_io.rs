@@ -1,6 +1,7 @@
 //! The bytes of a connection: its deadlines, and one request after another with one response each.
 
-use std::future::Future as _;
+use std::cell::RefCell;
+use std::future::{Future as _, poll_fn};
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
@@ -126,12 +127,6 @@ impl DeadlineIo {
         false
     }
 
-    /// Whether the client has exceeded its time to send something.
-    fn is_read_overdue(&mut self, cx: &mut Context<'_>) -> bool {
-        let deadline = self.state().deadline();
-        deadline.is_some_and(|deadline| self.has_passed(deadline, cx))
-    }
-
     /// Whether the client has exceeded its time to accept more of a response.
     fn is_write_overdue(&mut self, cx: &mut Context<'_>) -> bool {
         let since = *self.write_blocked_since.get_or_insert_with(Instant::now);
@@ -206,9 +201,11 @@ impl DeadlineIo {
     fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
+        buffer: Option<&mut ReadBuf<'_>>,
     ) -> Poll<io::Result<bool>> {
-        if self.received.is_empty() && !self.request.is_complete() {
+        if let (Some(buffer), true, false) =
+            (buffer, self.received.is_empty(), self.request.is_complete())
+        {
             return self.poll_receive_into(cx, buffer);
         }
         let mut space = [const { MaybeUninit::uninit() }; READ_BYTES];
@@ -353,15 +350,15 @@ impl DeadlineIo {
             }
         }
     }
-}
 
-impl AsyncRead for DeadlineIo {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
+    /// Waits until bytes of the current request can be passed on, and passes them on if there is a
+    /// buffer. Without bytes, the input has ended.
+    fn poll_input(
+        &mut self,
         cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
+        mut buffer: Option<&mut ReadBuf<'_>>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
+        let before = buffer.as_ref().map(|buffer| buffer.filled().len());
         loop {
             self.has_ended |= self.response == ResponseProgress::Written { last: true };
             if self.has_ended {
@@ -369,7 +366,9 @@ impl AsyncRead for DeadlineIo {
             }
             self.next_request();
             if self.framed > 0 {
-                self.pass_on(buffer);
+                if let Some(buffer) = buffer {
+                    self.pass_on(buffer);
+                }
                 return Poll::Ready(Ok(()));
             }
             if let Some(fault) = self.request.fault() {
@@ -381,8 +380,10 @@ impl AsyncRead for DeadlineIo {
                 continue;
             }
             if self.can_receive(cx) {
-                match self.poll_receive(cx, buffer)? {
-                    Poll::Ready(true) if buffer.filled().len() > before => {
+                match self.poll_receive(cx, buffer.as_deref_mut())? {
+                    Poll::Ready(true)
+                        if buffer.as_ref().map(|buffer| buffer.filled().len()) > before =>
+                    {
                         return Poll::Ready(Ok(()));
                     }
                     Poll::Ready(true) => continue,
@@ -400,12 +401,29 @@ impl AsyncRead for DeadlineIo {
             }
             // Only now: what arrived in time is not late because this worker was busy.
             if !self.has_ended {
-                if !self.is_read_overdue(cx) {
+                let is_in_actix = buffer.is_some() && !self.request.has_head();
+                let release_at = is_in_actix.then(|| self.state().release_at()).flatten();
+                let deadline = release_at.or_else(|| self.state().deadline());
+                if !deadline.is_some_and(|deadline| self.has_passed(deadline, cx)) {
                     return Poll::Pending;
+                }
+                if release_at.is_some() {
+                    self.state().release();
+                    return Poll::Ready(Ok(()));
                 }
                 self.end_overdue();
             }
         }
+    }
+}
+
+impl AsyncRead for DeadlineIo {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.poll_input(cx, Some(buffer))
     }
 }
 
@@ -437,6 +455,9 @@ impl AsyncWrite for DeadlineIo {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.state().is_released() {
+            return Poll::Ready(Ok(()));
+        }
         ready!(self.as_mut().poll_flush(cx))?;
         ready!(Pin::new(&mut self.io).poll_shutdown(cx))?;
         // RFC 9112 section 9.6: if it were closed at once, the client might lose the response.
@@ -445,5 +466,61 @@ impl AsyncWrite for DeadlineIo {
             ready!(self.poll_drain(since, cx));
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+/// The I/O of a connection that outlives actix-http's part of it.
+///
+/// actix-http keeps two buffers of 8 KiB for a connection until it ends, and its state of 3 KiB. So it
+/// gets a connection once a request has come, and loses it where no other one follows soon.
+#[derive(Clone)]
+pub(super) struct SharedIo(Rc<RefCell<DeadlineIo>>);
+
+impl SharedIo {
+    pub(super) fn new(io: DeadlineIo) -> Self {
+        Self(Rc::new(RefCell::new(io)))
+    }
+
+    pub(super) fn state(&self) -> Rc<ConnectionState> {
+        Rc::clone(self.0.borrow().state())
+    }
+
+    /// Waits for the head of a request. Returns whether one came before the input ended.
+    pub(super) async fn has_request(&self) -> io::Result<bool> {
+        self.state().begin_waiting();
+        poll_fn(|cx| self.0.borrow_mut().poll_input(cx, None)).await?;
+        Ok(self.0.borrow().framed > 0)
+    }
+
+    fn with<T>(&self, act: impl FnOnce(Pin<&mut DeadlineIo>) -> T) -> T {
+        act(Pin::new(&mut *self.0.borrow_mut()))
+    }
+}
+
+impl AsyncRead for SharedIo {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.with(|io| io.poll_read(cx, buffer))
+    }
+}
+
+impl AsyncWrite for SharedIo {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.with(|io| io.poll_write(cx, bytes))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.with(|io| io.poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.with(|io| io.poll_shutdown(cx))
     }
 }

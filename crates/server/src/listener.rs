@@ -1,6 +1,7 @@
 //! One listener: a port, an application, and the limits of every connection.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +12,14 @@ use actix_http::error::DispatchError;
 use actix_http::{HttpService, KeepAlive, Request, Response};
 use actix_service::{
     IntoServiceFactory, Service, ServiceFactory, ServiceFactoryExt as _, apply_fn_factory,
-    fn_service, map_config,
+    fn_factory, fn_service, map_config,
 };
 use actix_web::Error;
 use actix_web::dev::{AppConfig, Server};
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::server::ResolvesServerCert;
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -25,7 +27,7 @@ use tokio_rustls::TlsAcceptor;
 use super::connection::{
     ConnectionLimiter, ConnectionLimits, ConnectionPermit, QueueDelay, respond,
 };
-use super::deadline_io::{DRAIN_TIMEOUT, DeadlineIo, Transport};
+use super::deadline_io::{DRAIN_TIMEOUT, DeadlineIo, SharedIo, Transport};
 use super::refusal::refuse_connection;
 use super::{ConnectionEvents, ConnectionTimeouts};
 
@@ -115,18 +117,19 @@ impl Listener {
             let stopping = stopping.clone();
             let app = app().into_factory().map_err(Into::<Error>::into);
             let app = map_config(app, |()| AppConfig::default());
+            let stopping = move || {
+                let stopping = stopping.clone();
+                async move { stopping.notified().await }
+            };
             let http = HttpService::build()
-                .graceful_shutdown_signal(move || {
-                    let stopping = stopping.clone();
-                    async move { stopping.notified().await }
-                })
+                .graceful_shutdown_signal(stopping.clone())
                 // These deadlines are those of `DeadlineIo`.
                 .keep_alive(KeepAlive::Os)
                 .client_request_timeout(Duration::ZERO)
                 .client_disconnect_timeout(DRAIN_TIMEOUT)
                 .local_addr(address)
-                .on_connect_ext(|io: &DeadlineIo, data| {
-                    data.insert(Rc::clone(io.state()));
+                .on_connect_ext(|io: &SharedIo, data| {
+                    data.insert(io.state());
                 })
                 .h1(apply_fn_factory(app, respond));
             let queue_delay = QueueDelay::default();
@@ -136,7 +139,15 @@ impl Listener {
             let (events, tls) = (Arc::clone(&events), tls.clone());
             // The permit is acquired when the connection is accepted, not when it is first polled.
             fn_service(move |tcp| accept(tcp, limiter.acquire(), tls.clone(), Arc::clone(&events)))
-                .and_then(http)
+                .and_then(fn_factory(move || {
+                    let (http, stopping) = (http.new_service(()), stopping.clone());
+                    async move {
+                        let http = Rc::new(http.await?);
+                        Ok(fn_service(move |connection| {
+                            serve(connection, Rc::clone(&http), stopping())
+                        }))
+                    }
+                }))
         });
         Ok((server.map_err(unbound)?.run(), address))
     }
@@ -183,7 +194,7 @@ async fn accept(
     permit: Option<ConnectionPermit>,
     tls: Option<TlsAcceptor>,
     events: Arc<dyn ConnectionEvents>,
-) -> Result<(DeadlineIo, Option<SocketAddr>), DispatchError> {
+) -> Result<(SharedIo, Option<SocketAddr>), DispatchError> {
     let peer = tcp.peer_addr().ok();
     let Some(permit) = permit else {
         // A TLS handshake would cost more than the request that is refused.
@@ -195,7 +206,8 @@ async fn accept(
     let stream: Box<dyn Transport> = match tls {
         None => Box::new(tcp),
         Some(tls) => tokio::select! {
-            accepted = timeout(permit.state().timeouts.head, tls.accept(tcp)) => {
+            // Boxed: plain connections would have the memory of a handshake too.
+            accepted = timeout(permit.state().timeouts.head, Box::pin(tls.accept(tcp))) => {
                 Box::new(accepted.map_err(io::Error::from)??)
             }
             () = permit.state().closed() => {
@@ -203,5 +215,121 @@ async fn accept(
             }
         },
     };
-    Ok((DeadlineIo::new(stream, peer, permit, events), peer))
+    let io = DeadlineIo::new(stream, peer, permit, events);
+    Ok((SharedIo::new(io), peer))
+}
+
+/// Serves the requests of a connection. Its part of actix-http exists only while there are some.
+async fn serve<S>(
+    (mut io, peer): (SharedIo, Option<SocketAddr>),
+    http: Rc<S>,
+    stopping: impl Future<Output = ()>,
+) -> Result<(), DispatchError>
+where
+    S: Service<(SharedIo, Option<SocketAddr>), Response = (), Error = DispatchError>,
+{
+    let mut stopping = pin!(stopping);
+    loop {
+        let has_request = tokio::select! {
+            biased;
+            () = &mut stopping => false,
+            has_request = io.has_request() => has_request?,
+        };
+        if !has_request {
+            return Ok(io.shutdown().await?);
+        }
+        Box::pin(http.call((io.clone(), peer))).await?;
+        if !io.state().is_released() {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::future::{pending, ready};
+
+    use actix_web::HttpResponse;
+    use tokio::io::{AsyncReadExt as _, DuplexStream};
+    use tokio::task::LocalSet;
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+    use crate::{ConnectionRefusal, ShedReason};
+
+    struct NoEvents;
+
+    impl ConnectionEvents for NoEvents {
+        fn connection_shed(&self, _: ShedReason) {}
+
+        fn refusal(&self, _: Option<SocketAddr>, _: ConnectionRefusal) -> HttpResponse {
+            HttpResponse::BadRequest().finish()
+        }
+    }
+
+    /// Serves a connection for as long as this client uses it. Returns how often actix-http got it.
+    async fn serve_client(
+        stopping: impl Future<Output = ()>,
+        client: impl AsyncFnOnce(DuplexStream),
+    ) -> u32 {
+        let parts = Rc::new(Cell::new(0));
+        let counted = Rc::clone(&parts);
+        let app = fn_service(|_| ready(Ok::<Response<()>, Error>(Response::ok().drop_body())));
+        let limits = ConnectionLimits {
+            connections: 20,
+            request_bytes: REQUEST_BYTES,
+        };
+        let (timeouts, events) = (ConnectionTimeouts::default(), Arc::new(NoEvents));
+        let limiter = ConnectionLimiter::new(limits, timeouts, QueueDelay::default(), events);
+        let permit = limiter.acquire().expect("room");
+        let (far, near) = tokio::io::duplex(1024);
+        let io = DeadlineIo::new(Box::new(near), None, permit, Arc::new(NoEvents));
+        let connection = (SharedIo::new(io), None);
+        let served = async {
+            let http = HttpService::build()
+                .keep_alive(KeepAlive::Os)
+                .client_request_timeout(Duration::ZERO)
+                .on_connect_ext(move |io: &SharedIo, data| {
+                    counted.set(counted.get() + 1);
+                    data.insert(io.state());
+                })
+                .h1(apply_fn_factory(app, respond));
+            let http = Rc::new(http.new_service(()).await.expect("a service"));
+            serve(connection, http, stopping).await.expect("served");
+        };
+        let both = async { tokio::join!(served, client(far)) };
+        LocalSet::new().run_until(both).await;
+        parts.get()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn actix_http_loses_an_idle_connection_and_gets_it_again_with_the_next_request() {
+        for (pause, expected) in [(900, 1), (1_100, 2)] {
+            let client = async |mut client: DuplexStream| {
+                for _ in 0..2 {
+                    let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+                    client.write_all(request).await.expect("written");
+                    let mut head = Vec::new();
+                    while !head.ends_with(b"\r\n\r\n") {
+                        head.push(client.read_u8().await.expect("a response"));
+                    }
+                    assert!(head.starts_with(b"HTTP/1.1 200 "));
+                    sleep(Duration::from_millis(pause)).await;
+                }
+            };
+            assert_eq!(serve_client(pending(), client).await, expected, "{pause}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_without_a_request_ends_when_the_server_stops() {
+        let began = Instant::now();
+        let client = async |mut client: DuplexStream| {
+            assert_eq!(client.read(&mut [0]).await.expect("the end"), 0);
+        };
+        let stopping = sleep(Duration::from_millis(100));
+        assert_eq!(serve_client(stopping, client).await, 0);
+        assert_eq!(began.elapsed(), Duration::from_millis(100));
+    }
 }

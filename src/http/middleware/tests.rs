@@ -79,6 +79,27 @@ async fn draining_gateway_refuses_operations_and_closes_their_connections() {
     assert_eq!(*levels.0.lock().expect("a lock"), [Level::INFO; 7]);
 }
 
+#[actix_web::test]
+async fn logout_tokens_of_a_limited_sender_are_not_in_the_log() {
+    let levels = Levels::default();
+    let subscriber = tracing_subscriber::registry().with(levels.clone());
+    let _subscriber = test_support::log::capture(subscriber);
+    let app = http::app(app_state(&Lifecycle::default())).configure(http::public);
+    let app = init_service(app).await;
+    let mut statuses = Vec::new();
+    for _ in 0..52 {
+        let request = TestRequest::post()
+            .uri("/api/v1/auth/backchannel-logout")
+            .peer_addr(([203, 0, 113, 9], 1024).into())
+            .set_form([("logout_token", "not.a.token")]);
+        let response = call_service(&app, request.to_request()).await;
+        statuses.push(response.status().as_u16());
+    }
+    assert_eq!(statuses, [[400; 50].as_slice(), &[429; 2]].concat());
+    let expected = [[Level::INFO; 50].as_slice(), &[Level::DEBUG; 2]].concat();
+    assert_eq!(*levels.0.lock().expect("a lock"), expected);
+}
+
 #[test]
 fn valid_id_of_the_client_is_used_and_a_missing_or_unsafe_one_is_replaced() {
     let of = |id: Option<&str>| {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use test_support::client::Response;
 use test_support::endpoints::BACKCHANNEL_LOGOUT;
+use test_support::gateway::TestGateway;
+use test_support::wire::Connection;
 
 use super::{FORM, LogoutFixture};
 use crate::metrics::exposition;
@@ -64,6 +66,21 @@ async fn address_with_too_many_forged_logout_tokens_is_limited_and_the_iam_is_no
     let flood = fixture.flood_from(FORGER, 60).await;
     assert_eq!(flood, [(400, 50), (429, 10)].into());
     assert_eq!(fixture.key_fetches(), 1, "the IAM receives no further call");
+}
+
+/// A new connection for each token would cost more than its refusal.
+#[test]
+fn connection_with_too_many_forged_logout_tokens_stays_open() {
+    let gateway = TestGateway::start(&[]);
+    let mut connection = Connection::to(gateway.addresses().public);
+    let request = format!(
+        "POST {BACKCHANNEL_LOGOUT} HTTP/1.1\r\nHost: gateway\r\nContent-Type: {FORM}\r\n\
+         Content-Length: 18\r\n\r\nlogout_token=a.b.c"
+    );
+    let statuses: Vec<_> = (0..53)
+        .map(|_| connection.send(&request).answer().status)
+        .collect();
+    assert_eq!(statuses, [[400; 50].as_slice(), &[429; 3]].concat());
 }
 
 #[tokio::test(flavor = "multi_thread")]

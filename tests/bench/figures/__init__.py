@@ -1,6 +1,6 @@
 """One module for each group of figures. `measure(bench)` of each yields its figures."""
 
-from figures import added, audit, directory, fresh, memory, mock, refresh, replicas, stale, start, tail
+from figures import added, audit, connections, directory, flood, fresh, memory, mock, refresh, replicas, sessions, stale, start, tail
 
 # In the order of measurement: first those without Keycloak, because a running Keycloak uses processor time.
 MODULES = {
@@ -8,6 +8,9 @@ MODULES = {
     "memory": memory,
     "mock": mock,
     "replicas": replicas,
+    "connections": connections,
+    "flood": flood,
+    "sessions": sessions,
     "tail": tail,
     "audit": audit,
     "directory": directory,

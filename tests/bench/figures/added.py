@@ -14,7 +14,7 @@ import realm
 import servers
 import wire
 from authorization_servers import DjangoOAuthToolkit, Glewlwyd, started
-from figures.stale import check_calls, introspections
+from figures.stale import check_calls
 from machine import CannotRun
 from report import AT_MOST, Figure
 from rounds import Rounds, Series
@@ -74,7 +74,7 @@ class Measured:
         url, endpoint = f"{self.gateway.url}/api/v1/auth/token", self.server.endpoint("introspection")
         exchange_blocks = blocks_of(requests(url, servers.JSON, exchanges), RATE)
         introspection_blocks = blocks_of(requests(endpoint, self.as_client, introspected), RATE)
-        before = introspections(self.gateway)
+        before = self.gateway.iam_calls("introspection")
         expect = f'"scope":"{servers.SCOPE}"'
         pairs, figure = self.compare(
             f"added-{key}-exchange", f"an exchange with stale data at {self.server.name}, {RATE}/s", ("token", "introspection"),

@@ -87,7 +87,7 @@ def entries(secret, count):
     key_id = hmac.digest(key, b"key id", "sha256")[:4]
     forget_at = int(time.time()) + 8 * 3600
     for _ in range(count):
-        text = struct.pack(">BQQB", 1, forget_at, (1 << 64) - 1, 1) + random.randbytes(16) + key_id
+        text = struct.pack(">BQQB", 2, forget_at, (1 << 64) - 1, 1) + random.randbytes(16) + key_id
         yield text + hmac.digest(key, text, "sha256")[:16]
 
 
@@ -147,16 +147,16 @@ def replicas(bench, iam, port):
 
 
 @contextlib.contextmanager
-def mock_iam(bench):
+def mock_iam(bench, receiver="none", users=None):
+    """Sends logout tokens to the `receiver`, a URL. `users`: a file with its users."""
     (port,) = machine.free_ports(1)
     url = f"http://127.0.0.1:{port}"
     settings = bench.folder / "mock-iam.toml"
     keycloak = {name.rpartition(".")[2]: value for name, value in SETTINGS.items() if name.startswith("iam.keycloak.")}
     lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in {**keycloak, "url": url}.items())
     settings.write_text(f"[iam.keycloak]\n{lines}")
-    # Without logout tokens: their RSA signatures would take half of a core.
     command = [bench.binary, "mock-iam", "--config", settings, "--listen", f"127.0.0.1:{port}",
-               "--backchannel-logout-url", "none"]
+               "--backchannel-logout-url", receiver, *(["--users-file", users] if users else [])]
     with servers.process(command, bench.both, bench.folder / "mock-iam.log", servers.environment({})) as child:
         servers.wait_for(child, "GET", f"{url}/realms/shop/.well-known/openid-configuration")
         yield url
@@ -252,6 +252,7 @@ def under_logouts(bench, iam, port, seconds, probes):
 def measure(bench):
     yield from start_with_many(bench)
     seconds, pairs = bench.size(LOGOUT_SECONDS, 2), bench.size(PAIRS, 1)
+    # Without logout tokens: their RSA signatures would take half of a core.
     with mock_iam(bench) as iam, redis(bench) as port:
         _, logouts, delays = under_logouts(bench, iam, port, seconds, probes=10 * seconds)
         # Alternating, and without probes, which use the same cores.

@@ -12,16 +12,9 @@ TARGET = 0.60
 SESSIONS = 4_000
 
 
-def introspections(gateway):
-    """How many introspections the gateway has made."""
-    calls = gateway.counters().items()
-    return sum(count for name, count in calls if name.startswith("auth_gateway_iam_calls_total{")
-               and 'operation="introspection"' in name and 'outcome="ok"' in name)
-
-
 def check_calls(name, gateway, exchanges, before=0):
     """Checks that each exchange made exactly one call: no data came from a cache, and no call was repeated."""
-    calls = introspections(gateway) - before
+    calls = gateway.iam_calls("introspection") - before
     if calls != exchanges:
         raise Failure(f"{name}: {exchanges} exchanges made {calls:.0f} introspections")
 
