@@ -99,14 +99,15 @@ def go_program(folder, package, name=None, tags=""):
 def debian(*wanted):
     """Installs the Debian packages of missing programs, without starting their services.
 
-    A program is given as PROGRAM, if its package has the same name, or as PROGRAM=PACKAGE. Returns the path of each.
+    A program is given as PROGRAM, if its package has the same name, or as PROGRAM=PACKAGE,…. Returns the path of each.
     """
     programs = [name.partition("=")[0] for name in wanted]
 
     def found():
         return [shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin") for name in programs]
 
-    missing = [name.rpartition("=")[2] for name, path in zip(wanted, found()) if path is None]
+    missing = [name.rpartition("=")[2].split(",") for name, path in zip(wanted, found()) if path is None]
+    missing = [package for packages in missing for package in packages]
     if missing:
         if os.geteuid() != 0 or shutil.which("apt-get") is None:
             raise CannotRun(f"{', '.join(missing)}: not installed; installing needs root on Debian")

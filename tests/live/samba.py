@@ -84,7 +84,9 @@ class Samba(Directory):
     ready = "url"
 
     def fetch(self):
-        wanted = ("samba=samba-ad-dc", "samba-tool=samba", "ldbmodify=ldb-tools", "ldapsearch=ldap-utils", "openssl")
+        # The files that a new domain is made of are in a package that Debian only recommends.
+        wanted = ("samba=samba-ad-dc,samba-ad-provision", "samba-tool=samba", "ldbmodify=ldb-tools",
+                  "ldapsearch=ldap-utils", "openssl")
         self.program, self.tool, self.ldbmodify, self.ldapsearch, self.openssl = debian(*wanted)
         self.seed = seed_folder(self.name, (POLICY + ADMIN_PASSWORD).encode() + initial().encode())
         if not self.seed.exists():
