@@ -4,6 +4,8 @@ use std::sync::{Arc, Mutex};
 use actix_web::http::header;
 use actix_web::test::{TestRequest, call_service, init_service};
 use iam_adapters::clock::SystemClock;
+use test_support::LogoutSigner;
+use test_support::scripted_iam::ScriptedIam;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{self, SubscriberExt as _};
@@ -22,6 +24,10 @@ fn app_state(lifecycle: &Lifecycle) -> Data<AppState> {
         lifecycle: lifecycle.clone(),
         ..parts
     };
+    parts.iams[0].replace(Arc::new(ScriptedIam {
+        signer: LogoutSigner::generate(),
+        ..ScriptedIam::default()
+    }));
     let connected = startup::connect(&settings, &parts);
     Data::new(connected.app_state(&settings, &parts))
 }
