@@ -21,7 +21,7 @@ use auth_gateway_core::Gateway;
 use auth_gateway_core::KeyWarning;
 use auth_gateway_core::iams::Iam;
 use auth_gateway_core::request::RequestContext;
-use auth_gateway_core::session::open_from;
+use auth_gateway_core::session;
 use explain::{Explanation, rights};
 
 /// The test account with which `--online` logs in, exchanges the session and logs out.
@@ -215,8 +215,8 @@ async fn run_session(
     let mut sections = settings.iams.iter().zip(&parts.iams);
     let section = sections.find(|(section, _)| iam.is_some_and(|iam| iam.name() == section.name));
     let mut buffer = Zeroizing::default();
-    let opened = open_from(&parts.keys.sealing, token, &mut buffer).ok();
-    let upstream = opened.and_then(|(session, _)| session.upstream());
+    let opened = session::open(&parts.keys.sealing.key_set(), token, &mut buffer).ok();
+    let upstream = opened.and_then(|session| session.upstream());
     let source = parts.permission_source.as_ref().map(|source| source.get());
     let source = source.as_deref();
     let explained = match (iam, section, upstream) {

@@ -20,7 +20,7 @@ use crate::error::{GatewayError, InvalidSession, NotReady};
 use crate::event::{Event, LoginEnd};
 use crate::iams::{Iam, IamParts, Iams};
 use crate::identifiers::Identifier;
-use crate::introspection_cache::{ActiveSession, IntrospectionRequest};
+use crate::introspection_cache::{ActiveSession, IntrospectionRequest, session_digest};
 use crate::login_limiter::Limits;
 use crate::logout_token_limiter::LogoutTokenRateLimiter;
 use crate::replica_state::ReplicaState;
@@ -167,13 +167,13 @@ impl Gateway {
         let expires_at = expiry(iam, &authenticated, requested_at);
 
         let upstream = &authenticated.session;
-        let session_token = self
+        let (session_token, content) = self
             .session_tokens
             .seal(iam, session_id, upstream, requested_at, expires_at)
             .inspect_err(|_| abandon(iam, upstream))?;
         let fingerprint = iam
             .introspection_cache
-            .fingerprint(&session_token, upstream.subject.as_str());
+            .fingerprint(&content, upstream.subject.as_str());
         let claims = authenticated.claims;
         let user = authenticated.permissions.map(|permissions| {
             Arc::new(UserData {
@@ -272,15 +272,13 @@ impl Gateway {
             return Err(InvalidSession::Expired.into());
         }
         revoked?;
-        let fingerprint = iam
-            .introspection_cache
-            .fingerprint(session_token, &session.sub);
-        let fresh = iam.introspection_cache.fresh(&fingerprint, arrived);
-        let ActiveSession { user, source } = if let Some(user) = fresh {
-            ActiveSession::new(user, DataSource::Hit)
+        let cached = session_digest(opened.content);
+        let fresh = iam.introspection_cache.fresh(&cached, arrived);
+        let (ActiveSession { user, source }, now) = if let Some(user) = fresh {
+            (ActiveSession::new(user, DataSource::Hit), arrived)
         } else {
             let introspected = IntrospectionRequest {
-                fingerprint,
+                fingerprint: (iam.introspection_cache).fingerprint(opened.content, &session.sub),
                 revocation: opened.revocation(Cause::Inactive),
                 upstream: session.upstream().ok_or(InvalidSession::Malformed)?,
             };
@@ -290,16 +288,17 @@ impl Gateway {
             let introspection = introspection.instrument(span);
             let introspection = introspection.with_context(request.trace.clone());
             // Boxed: otherwise the future of every exchange would have its size.
-            Box::pin(introspection).await?
+            let active = Box::pin(introspection).await?;
+            // Again: what happened during the introspection must have an effect.
+            self.replica
+                .revocations
+                .refuse_revoked(&mut revocation_ids)?;
+            let now = self.replica.clock.now();
+            if session.has_expired(now) {
+                return Err(InvalidSession::Expired.into());
+            }
+            (active, now)
         };
-        // Again: a revocation during the introspection must have an effect.
-        self.replica
-            .revocations
-            .refuse_revoked(&mut revocation_ids)?;
-        let now = self.replica.clock.now();
-        if session.has_expired(now) {
-            return Err(InvalidSession::Expired.into());
-        }
         let allowed = iam.policy.allowed_scopes.as_ref();
         let granted = self.effective(scope).granted(&user.permissions, allowed);
         if granted.is_empty() && self.policy.refuse_empty_scope {

@@ -1,6 +1,6 @@
 //! Cached data from the IAM: how old it may be, and introspection when it is older.
 //!
-//! Two caches: whether a session is active, by the hash of the whole session token, and the
+//! Two caches: whether a session is active, by the hash of the whole content of its token, and the
 //! permissions of its user, by the hash of adapter, issuer and subject. A value comes only from a
 //! response of the IAM. Its age begins when the request was *sent*, because the response may lack
 //! later changes. No part of a client's request is part of a value.
@@ -67,7 +67,7 @@ pub struct Freshness {
 /// The keys of a session and its subject in the caches.
 #[derive(Clone, Copy)]
 pub(super) struct Fingerprint {
-    session: Digest,
+    pub(super) session: Digest,
     subject: Digest,
 }
 
@@ -95,6 +95,12 @@ const FAULT_HELD: Duration = Duration::from_secs(1);
 /// The most held faults, in about 5 MiB.
 const FAULTS_MAX: u64 = 10_000;
 
+#[derive(Clone, Copy)]
+struct AliveSession {
+    requested_at: Moment,
+    subject: Digest,
+}
+
 #[derive(Clone)]
 struct CachedUser {
     requested_at: Moment,
@@ -105,7 +111,8 @@ struct CachedUser {
 /// them.
 #[derive(Clone)]
 pub(super) struct Caches {
-    liveness: Cache<Digest, Moment>,
+    /// Each with the key of its subject in `permissions`, which would otherwise be hashed each time.
+    liveness: Cache<Digest, AliveSession>,
     permissions: Cache<Digest, CachedUser>,
     /// By session, with the time of the fault.
     faults: Cache<Digest, (Moment, IamError)>,
@@ -122,7 +129,7 @@ impl Caches {
         };
         let liveness = Cache::builder()
             .max_capacity(max_bytes / 2)
-            .weigher(|_, _| weight(0))
+            .weigher(|_, _| weight(size_of::<AliveSession>()))
             .time_to_live(lifetime(|each| each.liveness))
             .build();
         let permissions = Cache::builder()
@@ -134,7 +141,8 @@ impl Caches {
                 let arc = size_of::<[usize; 2]>() + size_of::<UserData>();
                 let claims = usize::from(held.claims.heap_size() > 0);
                 let allocations = held.permissions.len() + claims + 2;
-                weight(held.heap_size() + arc + ALLOCATION_OVERHEAD * allocations)
+                let heap = held.heap_size() + arc + ALLOCATION_OVERHEAD * allocations;
+                weight(size_of::<CachedUser>() + heap)
             })
             .time_to_live(lifetime(|each| each.permissions))
             .build();
@@ -239,29 +247,32 @@ impl IntrospectionCache {
         }
     }
 
-    /// The keys of a session, by its whole token, and of its subject.
-    pub(super) fn fingerprint(&self, session_token: &str, subject: &str) -> Fingerprint {
-        let mut context = self.subjects.clone();
-        context.update(subject.as_bytes());
+    /// The keys of a session, by the whole content of its token, and of its subject.
+    pub(super) fn fingerprint(&self, content: &[u8], subject: &str) -> Fingerprint {
+        let mut subjects = self.subjects.clone();
+        subjects.update(subject.as_bytes());
         Fingerprint {
-            session: bytes_of(&digest(&SHA256, session_token.as_bytes())),
-            subject: bytes_of(&context.finish()),
+            session: session_digest(content),
+            subject: bytes_of(&subjects.finish()),
         }
     }
 
     /// Permissions that are fresh enough to sign a token with. Does not call the IAM.
-    pub(super) fn fresh(&self, of: &Fingerprint, now: Moment) -> Option<Arc<UserData>> {
-        self.within(of, now, AgeLimit::Spread)
+    pub(super) fn fresh(&self, session: &Digest, now: Moment) -> Option<Arc<UserData>> {
+        self.within(session, now, AgeLimit::Spread)
     }
 
-    fn within(&self, of: &Fingerprint, now: Moment, limit: AgeLimit) -> Option<Arc<UserData>> {
-        let alive_at = self.caches.liveness.get(&of.session)?;
-        let age_max = self.age_max(self.freshness.liveness, &of.session, limit);
+    fn within(&self, session: &Digest, now: Moment, limit: AgeLimit) -> Option<Arc<UserData>> {
+        let AliveSession {
+            requested_at: alive_at,
+            subject,
+        } = self.caches.liveness.get(session)?;
+        let age_max = self.age_max(self.freshness.liveness, session, limit);
         if now.since(alive_at) >= age_max || self.replica.revocations.missed_since(alive_at) {
             return None;
         }
-        let known = self.caches.permissions.get(&of.subject)?;
-        let age_max = self.age_max(self.freshness.permissions, &of.subject, limit);
+        let known = self.caches.permissions.get(&subject)?;
+        let age_max = self.age_max(self.freshness.permissions, &subject, limit);
         (now.since(known.requested_at) < age_max).then_some(known.user)
     }
 
@@ -281,7 +292,11 @@ impl IntrospectionCache {
         requested_at: Moment,
         user: Option<Arc<UserData>>,
     ) {
-        self.caches.liveness.insert(of.session, requested_at);
+        let alive = AliveSession {
+            requested_at,
+            subject: of.subject,
+        };
+        self.caches.liveness.insert(of.session, alive);
         let Some(user) = user else {
             return;
         };
@@ -318,10 +333,10 @@ impl IntrospectionCache {
         let found = shared::get(&self.replica, cache, of, request.revocation.id).await;
         let fresh = found.and_then(|(requested_at, user)| {
             let known = self.caches.liveness.get(&of.session);
-            if known.is_none_or(|known| known.monotonic < requested_at.monotonic) {
+            if known.is_none_or(|known| known.requested_at.monotonic < requested_at.monotonic) {
                 self.insert(of, requested_at, Some(Arc::new(user)));
             }
-            self.fresh(of, self.replica.clock.now())
+            self.fresh(&of.session, self.replica.clock.now())
                 .ok_or(LookUp::Stale)
         });
         let result = fresh.as_ref().err().copied().unwrap_or(LookUp::Hit);
@@ -389,13 +404,13 @@ impl IntrospectionCache {
     /// Cached data that may be used if the IAM failed. Its age is that of now: data that was fresh
     /// when the request arrived may be too old.
     fn fallback(&self, fingerprint: &Fingerprint, fault: &IamError) -> Option<ActiveSession> {
-        let now = self.replica.clock.now();
+        let (now, session) = (self.replica.clock.now(), &fingerprint.session);
         // The call was made early, within the last 10 % of the freshness.
-        if let Some(user) = self.within(fingerprint, now, AgeLimit::Full) {
+        if let Some(user) = self.within(session, now, AgeLimit::Full) {
             return Some(ActiveSession::new(user, DataSource::Hit));
         }
         is_unanswered(fault)
-            .then(|| self.within(fingerprint, now, AgeLimit::Stale))
+            .then(|| self.within(session, now, AgeLimit::Stale))
             .flatten()
             .map(|user| ActiveSession::new(user, DataSource::Stale))
     }
@@ -414,7 +429,7 @@ impl IntrospectionCache {
                     && !self.replica.revocations.missed_since(requested_at)
             },
             || {
-                let fresh = self.fresh(&request.fingerprint, now);
+                let fresh = self.fresh(&request.fingerprint.session, now);
                 let fresh =
                     fresh.map(|user| Ok(Some(ActiveSession::new(user, DataSource::Coalesced))));
                 fresh.or_else(|| self.held_fault(&request.fingerprint, now).map(Err))
@@ -544,9 +559,15 @@ fn spread(freshness: Duration, of: &Digest) -> Duration {
     freshness.saturating_sub(freshness / (10 * 256) * u32::from(*first))
 }
 
-fn weight(heap: usize) -> u32 {
-    let bytes = size_of::<Digest>() + size_of::<CachedUser>() + ENTRY_OVERHEAD + heap;
+/// The memory of an entry whose value has this size.
+fn weight(value: usize) -> u32 {
+    let bytes = size_of::<Digest>() + ENTRY_OVERHEAD + value;
     u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+/// The key of a session in the caches. Not by its token, which is longer: the content is all of the session.
+pub(super) fn session_digest(content: &[u8]) -> Digest {
+    bytes_of(&digest(&SHA256, content))
 }
 
 fn bytes_of(digest: &aws_lc_rs::digest::Digest) -> Digest {

@@ -13,6 +13,7 @@ use base64::Engine as _;
 use iam_adapters::{Moment, UpstreamSession};
 use secrecy::ExposeSecret as _;
 use serde_json::json;
+use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
 use super::error::{GatewayError, Internal, InvalidSession};
@@ -37,6 +38,8 @@ impl fmt::Debug for SealedSession<'_> {
 /// A session whose id and token match.
 pub(super) struct OpenedSession<'g, 'b> {
     pub(super) session: SealedSession<'b>,
+    /// The JSON text of the session.
+    pub(super) content: &'b [u8],
     pub(super) iam: &'g Iam,
     pub(super) id: SessionId,
     key: Arc<RevocationKey>,
@@ -69,7 +72,8 @@ impl SessionTokens {
         }
     }
 
-    /// The session token of a session whose credentials were sent to the IAM at `requested_at`.
+    /// The session token of a session whose credentials were sent to the IAM at `requested_at`, and the
+    /// content of the token.
     ///
     /// # Errors
     ///
@@ -81,7 +85,7 @@ impl SessionTokens {
         upstream: &UpstreamSession,
         requested_at: Moment,
         expires_at: u64,
-    ) -> Result<String, GatewayError> {
+    ) -> Result<(String, Zeroizing<Vec<u8>>), GatewayError> {
         let session = SealedSession {
             v: FORMAT,
             sid: id.to_string().into(),
@@ -94,7 +98,9 @@ impl SessionTokens {
             exp: expires_at,
         };
         let keys = self.replica.keys.sealing.key_set();
-        seal(&keys, &session, requested_at, &*self.replica.random)
+        let content = encode(&session)?;
+        let token = seal_content(&keys, content.clone(), requested_at, &*self.replica.random)?;
+        Ok((token, content))
     }
 
     /// The id of the revocation of a session that was sealed at `sealed_at`.
@@ -115,13 +121,14 @@ impl SessionTokens {
         session_token: &str,
         buffer: &'b mut Zeroizing<Vec<u8>>,
     ) -> Result<OpenedSession<'g, 'b>, GatewayError> {
-        let (session, key) = open_from(&self.replica.keys.sealing, session_token, buffer)
+        let (session, content, key) = open_from(&self.replica.keys.sealing, session_token, buffer)
             .inspect_err(|error| self.simulate_opening(error, session_id, session_token))?;
         let (id, iam) = self
             .matching(&session, session_id)
             .inspect_err(|_| self.simulate_look_up(&key, &session))?;
         Ok(OpenedSession {
             session,
+            content,
             iam,
             id,
             key,
@@ -136,7 +143,8 @@ impl SessionTokens {
     ) -> Result<(SessionId, &Iam), InvalidSession> {
         tracing::trace!("compare the session id");
         let id = SessionId::parse(&session.sid).ok_or(InvalidSession::Malformed)?;
-        if !id.is(session_id) {
+        // In constant time.
+        if !bool::from(session.sid.as_bytes().ct_eq(session_id.as_bytes())) {
             return Err(InvalidSession::Mismatch);
         }
         let iam = self.iams.for_session(&session.iam, &session.iss);
@@ -302,11 +310,25 @@ pub fn seal(
     now: Moment,
     random: &dyn Random,
 ) -> Result<String, GatewayError> {
-    let key = keys.current(now);
-    // It never grows, as in `unseal`: a text that needs more makes a token that is refused below.
-    let mut text = Zeroizing::new(Vec::with_capacity(TOKEN_BYTES_MAX));
-    serde_json::to_writer(&mut *text, session)
+    seal_content(keys, encode(session)?, now, random)
+}
+
+/// The content of the token of a session.
+fn encode(session: &SealedSession<'_>) -> Result<Zeroizing<Vec<u8>>, GatewayError> {
+    // It never grows, as in `unseal`: a text that needs more makes a token that is refused.
+    let mut content = Zeroizing::new(Vec::with_capacity(TOKEN_BYTES_MAX));
+    serde_json::to_writer(&mut *content, session)
         .map_err(|_| GatewayError::Internal(Internal::Encoding))?;
+    Ok(content)
+}
+
+fn seal_content(
+    keys: &KeySet<SealingKey>,
+    mut text: Zeroizing<Vec<u8>>,
+    now: Moment,
+    random: &dyn Random,
+) -> Result<String, GatewayError> {
+    let key = keys.current(now);
     let mut nonce = [0; NONCE_LEN];
     random.fill(&mut nonce)?;
     let header = header_of(key);
@@ -342,47 +364,51 @@ pub fn open<'b>(
     token: &str,
     buffer: &'b mut Zeroizing<Vec<u8>>,
 ) -> Result<SealedSession<'b>, InvalidSession> {
-    open_with_key(keys, token, buffer).map(|(session, _)| session)
+    unseal_with_key(keys, token, buffer).and_then(|(content, _)| read(content))
 }
 
-/// Opens a session token as [`open`] does, and returns its key too.
-fn open_with_key<'k, 'b>(
+/// The content of a session token, and its key.
+fn unseal_with_key<'k, 'b>(
     keys: &'k KeySet<SealingKey>,
     token: &str,
     buffer: &'b mut Zeroizing<Vec<u8>>,
-) -> Result<(SealedSession<'b>, &'k SealingKey), InvalidSession> {
+) -> Result<(&'b [u8], &'k SealingKey), InvalidSession> {
     if token.len() > TOKEN_BYTES_MAX {
         return Err(InvalidSession::Malformed);
     }
-    let mut parts = token.split('.');
-    let mut part = || parts.next().ok_or(InvalidSession::Malformed);
-    let (header, encrypted_key, nonce, text, tag) = (part()?, part()?, part()?, part()?, part()?);
-    // Text and tag are opened as one slice. If the tag could have any length, the same session would
-    // have many tokens, one for each place to split that slice.
-    if !encrypted_key.is_empty() || tag.len() != TAG_TEXT_LEN || parts.next().is_some() {
-        return Err(InvalidSession::Malformed);
-    }
+    let (header, parts) = split(token).ok_or(InvalidSession::Malformed)?;
     // Only opening proves that it is this key.
     let key = keys.iter().find(|key| header_of(key) == header);
     let key = key.ok_or(InvalidSession::UnknownKey)?;
-    let session = read(unseal(key, &TokenParts { nonce, text, tag }, buffer)?)?;
-    Ok((session, key))
+    Ok((unseal(key, &parts, buffer)?, key))
 }
 
-/// Opens a session token as [`open`] does, and returns the revocation key of its sealing key too. If
-/// the key is unknown and the folder of keys cannot be read, the token may be valid at another replica.
-/// That is a fault, not a refusal.
+/// The protected header of a token, and its other parts. A dot in one of them is no base64url.
+fn split(token: &str) -> Option<(&str, TokenParts<'_>)> {
+    let (header, rest) = token.split_once('.')?;
+    // There is no encrypted key.
+    let (nonce, rest) = rest.strip_prefix('.')?.split_at_checked(NONCE_TEXT_LEN)?;
+    // Text and tag are opened as one slice. If the tag could have any length, the same session would
+    // have many tokens, one for each place to split that slice.
+    let (rest, tag) = rest.split_at_checked(rest.len().checked_sub(TAG_TEXT_LEN)?)?;
+    let text = rest.strip_prefix('.')?.strip_suffix('.')?;
+    Some((header, TokenParts { nonce, text, tag }))
+}
+
+/// Opens a session token as [`open`] does, and returns its content and the revocation key of its sealing
+/// key too. If the key is unknown and the folder of keys cannot be read, the token may be valid at another
+/// replica. That is a fault, not a refusal.
 ///
 /// # Errors
 ///
 /// [`GatewayError::InvalidSession`], or [`Internal::KeysUnreadable`].
-pub fn open_from<'b>(
+fn open_from<'b>(
     keys: &KeyStore<SealingKey>,
     token: &str,
     buffer: &'b mut Zeroizing<Vec<u8>>,
-) -> Result<(SealedSession<'b>, Arc<RevocationKey>), GatewayError> {
+) -> Result<(SealedSession<'b>, &'b [u8], Arc<RevocationKey>), GatewayError> {
     let key_set = keys.key_set();
-    let (session, key) = open_with_key(&key_set, token, buffer).map_err(|refused| {
+    let (content, key) = unseal_with_key(&key_set, token, buffer).map_err(|refused| {
         let is_session_token = || token.starts_with(&BASE64.encode(HEADER));
         if refused == InvalidSession::UnknownKey
             && keys.has_unreadable_folder()
@@ -392,7 +418,7 @@ pub fn open_from<'b>(
         }
         refused.into()
     })?;
-    Ok((session, Arc::clone(RevocationKey::of(key))))
+    Ok((read(content)?, content, Arc::clone(RevocationKey::of(key))))
 }
 
 /// The session in an opened token.
@@ -402,8 +428,10 @@ pub fn open_from<'b>(
 /// [`InvalidSession::Malformed`].
 pub fn read(plain: &[u8]) -> Result<SealedSession<'_>, InvalidSession> {
     tracing::trace!("read the session");
+    // At once, which is faster than each string by itself.
+    let text = std::str::from_utf8(plain).map_err(|_| InvalidSession::Malformed)?;
     let session: SealedSession<'_> =
-        serde_json::from_slice(plain).map_err(|_| InvalidSession::Malformed)?;
+        serde_json::from_str(text).map_err(|_| InvalidSession::Malformed)?;
     if session.v != FORMAT {
         return Err(InvalidSession::Malformed);
     }

@@ -60,7 +60,7 @@ fn subject_of(name: &'static str, issuer: &'static str, subject: &str) -> Digest
         ..ScriptedIam::default()
     };
     let cache = cache_of(iam, MIB);
-    cache.fingerprint("token", subject).subject
+    cache.fingerprint(b"token", subject).subject
 }
 
 #[test]
@@ -97,30 +97,30 @@ proptest! {
     }
 
     #[test]
-    fn different_tokens_have_different_cache_entries(one in "[A-Za-z.]{1,40}", at in any::<prop::sample::Index>()) {
+    fn different_contents_have_different_cache_entries(one in "[A-Za-z.]{1,40}", at in any::<prop::sample::Index>()) {
         let cache = cache();
         let mut other = one.clone().into_bytes();
         other[at.index(one.len())] = b'_';
         let other = String::from_utf8(other).unwrap();
         let held = permissions(&["read"]);
-        let fingerprint = cache.fingerprint(&one, "s");
+        let fingerprint = cache.fingerprint(one.as_bytes(), "s");
         cache.insert(&fingerprint, super::tests::at(0), Some(held));
-        prop_assert!(cache.fresh(&fingerprint, super::tests::at(0)).is_some());
-        let other = cache.fingerprint(&other, "s");
-        prop_assert!(cache.fresh(&other, super::tests::at(0)).is_none());
+        prop_assert!(cache.fresh(&fingerprint.session, super::tests::at(0)).is_some());
+        let other = cache.fingerprint(other.as_bytes(), "s");
+        prop_assert!(cache.fresh(&other.session, super::tests::at(0)).is_none());
     }
 }
 
 #[test]
-fn cache_key_covers_every_character_of_the_token() {
+fn cache_key_covers_every_byte_of_the_content() {
     let cache = cache();
     let long = "x".repeat(TOKEN_BYTES_MAX);
-    let mut names = HashSet::from([cache.fingerprint(&long, "s").session]);
+    let mut names = HashSet::from([cache.fingerprint(long.as_bytes(), "s").session]);
     for at in 0..long.len() {
         let mut other = long.clone();
         other.replace_range(at..=at, "y");
-        names.insert(cache.fingerprint(&other, "s").session);
-        names.insert(cache.fingerprint(&long[..at], "s").session);
+        names.insert(cache.fingerprint(other.as_bytes(), "s").session);
+        names.insert(cache.fingerprint(&long.as_bytes()[..at], "s").session);
     }
     assert_eq!(names.len(), 2 * long.len() + 1);
 }
@@ -128,27 +128,27 @@ fn cache_key_covers_every_character_of_the_token() {
 #[test]
 fn cached_data_needs_both_liveness_and_permissions() {
     let cache = cache();
-    let fingerprint = cache.fingerprint("token", "s");
-    assert!(cache.fresh(&fingerprint, at(0)).is_none());
+    let fingerprint = cache.fingerprint(b"token", "s");
+    assert!(cache.fresh(&fingerprint.session, at(0)).is_none());
     cache.insert(&fingerprint, at(0), None);
-    assert!(cache.fresh(&fingerprint, at(0)).is_none());
-    let other_session = cache.fingerprint("other token", "s");
+    assert!(cache.fresh(&fingerprint.session, at(0)).is_none());
+    let other_session = cache.fingerprint(b"other token", "s");
     cache.insert(&other_session, at(0), Some(permissions(&["read"])));
-    assert!(cache.fresh(&fingerprint, at(0)).is_some());
-    let other = cache.fingerprint("third token", "s");
-    assert!(cache.fresh(&other, at(0)).is_none());
+    assert!(cache.fresh(&fingerprint.session, at(0)).is_some());
+    let other = cache.fingerprint(b"third token", "s");
+    assert!(cache.fresh(&other.session, at(0)).is_none());
 }
 
 #[test]
 fn data_of_the_introspection_that_started_last_is_kept_in_any_order() {
     for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [2, 0, 1]] {
         let cache = cache();
-        let fingerprint = cache.fingerprint("token", "s");
+        let fingerprint = cache.fingerprint(b"token", "s");
         for requested_at in order {
             let held = ["zero", "one", "two"][usize::try_from(requested_at).unwrap()];
             cache.insert(&fingerprint, at(requested_at), Some(permissions(&[held])));
         }
-        let held = cache.fresh(&fingerprint, at(2)).unwrap();
+        let held = cache.fresh(&fingerprint.session, at(2)).unwrap();
         assert!(held.permissions.contains("two"), "{order:?}");
     }
 }
@@ -156,10 +156,10 @@ fn data_of_the_introspection_that_started_last_is_kept_in_any_order() {
 #[test]
 fn of_two_introspections_at_one_time_the_last_response_is_kept() {
     let cache = cache();
-    let fingerprint = cache.fingerprint("token", "s");
+    let fingerprint = cache.fingerprint(b"token", "s");
     cache.insert(&fingerprint, at(0), Some(permissions(&["read", "write"])));
     cache.insert(&fingerprint, at(0), Some(permissions(&["read"])));
-    let held = cache.fresh(&fingerprint, at(0)).unwrap();
+    let held = cache.fresh(&fingerprint.session, at(0)).unwrap();
     assert!(!held.permissions.contains("write"));
 }
 
@@ -168,14 +168,14 @@ fn refreshes_of_simultaneous_data_are_spread_over_the_last_tenth_of_its_freshnes
     const MANY: usize = 20_000;
     let cache = cache_of(ScriptedIam::default(), 64 * MIB);
     let names: Vec<_> = (0..MANY)
-        .map(|number| cache.fingerprint(&format!("token {number}"), &format!("{number}")))
+        .map(|number| cache.fingerprint(format!("token {number}").as_bytes(), &format!("{number}")))
         .collect();
     let held = permissions(&["read"]);
     for name in &names {
         cache.insert(name, at(0), Some(Arc::clone(&held)));
     }
     let fresh = |millis| {
-        let fresh = |name: &&Fingerprint| cache.fresh(name, at(millis)).is_some();
+        let fresh = |name: &&Fingerprint| cache.fresh(&name.session, at(millis)).is_some();
         names.iter().filter(fresh).count()
     };
     assert_eq!(fresh(27_000), MANY);
@@ -232,7 +232,7 @@ async fn data_that_arrived_just_before_is_not_introspected_again() {
     let iam = ScriptedIam::default();
     iam.script(Operation::Introspection, Reply::Panic);
     let cache = Arc::new(cache_of(iam, MIB));
-    let fingerprint = cache.fingerprint("token", "s");
+    let fingerprint = cache.fingerprint(b"token", "s");
     cache.insert(&fingerprint, at(0), Some(permissions(&["read"])));
     let active = cache.introspect(request(fingerprint), at(0)).await.unwrap();
     assert!(active.user.permissions.contains("read"));
@@ -244,13 +244,13 @@ async fn inactive_removes_liveness_but_not_the_permissions_of_the_user() {
     let iam = ScriptedIam::default();
     iam.end("secret");
     let cache = Arc::new(cache_of(iam, MIB));
-    let fingerprint = cache.fingerprint("token", "s");
+    let fingerprint = cache.fingerprint(b"token", "s");
     cache.insert(&fingerprint, at(0), None);
     let over = cache.introspect(request(fingerprint), at(0)).await.err();
     assert_eq!(over, Some(InvalidSession::Ended.into()));
-    let other_session = cache.fingerprint("other token", "s");
+    let other_session = cache.fingerprint(b"other token", "s");
     cache.insert(&other_session, at(0), Some(permissions(&["read"])));
-    assert!(cache.fresh(&fingerprint, at(0)).is_none());
+    assert!(cache.fresh(&fingerprint.session, at(0)).is_none());
 }
 
 #[test]
@@ -265,7 +265,8 @@ fn caches_stay_within_their_size_limit() {
     for user in [permissions(&names), Arc::new(with_claims)] {
         let cache = cache_of(ScriptedIam::default(), 256 * 1024);
         for number in 0..2_000 {
-            let fingerprint = cache.fingerprint(&format!("{number}"), &format!("s{number}"));
+            let fingerprint =
+                cache.fingerprint(number.to_string().as_bytes(), &format!("s{number}"));
             cache.insert(&fingerprint, at(0), Some(Arc::clone(&user)));
         }
         cache.caches.liveness.run_pending_tasks();
@@ -283,15 +284,15 @@ fn caches_stay_within_their_size_limit() {
 #[test]
 fn debug_output_contains_no_subject_and_no_permission() {
     let cache = cache();
-    let fingerprint = cache.fingerprint("token", "the-subject");
+    let fingerprint = cache.fingerprint(b"token", "the-subject");
     cache.insert(&fingerprint, at(0), Some(permissions(&["anything"])));
     let shown = format!("{cache:?}");
     assert!(!shown.contains("the-subject") && !shown.contains("anything"));
 }
 
 #[test]
-fn weight_of_cached_permissions_is_the_size_of_key_value_entry_and_names() {
-    let fixed = size_of::<Digest>() + size_of::<CachedUser>() + ENTRY_OVERHEAD;
+fn weight_of_an_entry_is_the_size_of_key_value_and_what_the_cache_adds() {
+    let fixed = size_of::<Digest>() + ENTRY_OVERHEAD;
     assert_eq!(weight(0), u32::try_from(fixed).unwrap());
     assert_eq!(weight(1_000), weight(0) + 1_000);
     assert_eq!(weight(usize::try_from(u32::MAX).unwrap()), u32::MAX);

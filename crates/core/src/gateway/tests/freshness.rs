@@ -35,7 +35,7 @@ async fn permissions_are_refreshed_within_the_last_tenth_of_their_freshness() {
     let without_permissions = gateway
         .iam()
         .introspection_cache
-        .fingerprint("a token", "alice");
+        .fingerprint(b"a session", "alice");
     let now = gateway.inner.now();
     gateway
         .iam()
@@ -45,7 +45,7 @@ async fn permissions_are_refreshed_within_the_last_tenth_of_their_freshness() {
         gateway
             .iam()
             .introspection_cache
-            .fresh(&without_permissions, now)
+            .fresh(&without_permissions.session, now)
             .is_some()
     );
     gateway.clock.advance(refresh_period(PERMISSIONS));
@@ -54,7 +54,7 @@ async fn permissions_are_refreshed_within_the_last_tenth_of_their_freshness() {
         gateway
             .iam()
             .introspection_cache
-            .fresh(&without_permissions, now)
+            .fresh(&without_permissions.session, now)
             .is_none()
     );
 }

@@ -77,7 +77,7 @@ async fn stale_permissions_have_their_own_limit() {
     gateway.clock.advance(just_before(PERMISSIONS + EXTRA));
     let now = gateway.inner.now();
     let cache = &gateway.iam().introspection_cache;
-    let fingerprint = cache.fingerprint(&session.token, "alice");
+    let fingerprint = gateway.fingerprint(&session);
     cache.insert(&fingerprint, now, None);
     gateway.iam.set_outage(Some(timed_out()));
     let exchanged = gateway.exchange(&session, "read").await.unwrap();
@@ -127,7 +127,7 @@ async fn fresh_and_stale_data_are_used_together() {
     let session = gateway.log_in("alice").await;
     gateway.clock.advance(PERMISSIONS);
     let cache = &gateway.iam().introspection_cache;
-    let fingerprint = cache.fingerprint(&session.token, "alice");
+    let fingerprint = gateway.fingerprint(&session);
     cache.insert(&fingerprint, gateway.inner.now(), None);
     gateway.iam.set_outage(Some(timed_out()));
     let exchanged = gateway.exchange(&session, "read write").await.unwrap();

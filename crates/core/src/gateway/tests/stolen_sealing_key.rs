@@ -22,6 +22,7 @@ use crate::sealed_session::{FORMAT, SealedSession};
 use crate::session;
 use crate::session_id::SessionId;
 use crate::shared_cache::SharedCache as _;
+use zeroize::Zeroizing;
 
 /// What the attacker has: the sealing key and the store.
 struct Attacker<'a> {
@@ -57,11 +58,6 @@ impl Attacker<'_> {
         }
     }
 
-    fn fingerprint(&self, session: &Session) -> Fingerprint {
-        let cache = &self.victim.iam().introspection_cache;
-        cache.fingerprint(&session.token, "alice")
-    }
-
     /// Stores an entry for a new forged session, and tries to get a token for it.
     async fn try_with(&self, what: &str, entry: impl FnOnce(&Session) -> Vec<u8>) {
         let session = self.forge_session();
@@ -84,6 +80,24 @@ impl Attacker<'_> {
             matches!(result, LookUp::Invalid | LookUp::Miss),
             "{what}: {result:?}"
         );
+    }
+}
+
+/// The same session with another content, sealed by the attacker.
+fn resealed(
+    victim: &TestGateway,
+    session: &Session,
+    change: impl FnOnce(&mut SealedSession<'_>),
+) -> Session {
+    let keys = victim.inner.replica.keys.sealing.key_set();
+    let mut buffer = Zeroizing::default();
+    let mut content = session::open(&keys, &session.token, &mut buffer).unwrap();
+    change(&mut content);
+    let now = victim.inner.now();
+    Session {
+        id: session.id.clone(),
+        token: session::seal(&keys, &content, now, &SystemRandom::new()).unwrap(),
+        ..*session
     }
 }
 
@@ -134,7 +148,7 @@ async fn attacker_with_a_sealing_key_and_the_store_gets_no_token() {
             ] {
                 attacker
                     .try_with("a key of the attacker", |session| {
-                        sealed_with(secret, kid, &attacker.fingerprint(session), at)
+                        sealed_with(secret, kid, &attacker.victim.fingerprint(session), at)
                     })
                     .await;
             }
@@ -170,6 +184,34 @@ async fn attacker_with_a_sealing_key_and_the_store_gets_no_token() {
     attacker
         .try_with("an entry of another user", |_| entry_of_bob)
         .await;
+}
+
+/// With the id of a session that is active and cached.
+#[tokio::test]
+async fn attacker_with_a_sealing_key_uses_no_cached_data_for_another_content() {
+    type Change = fn(&mut SealedSession<'_>);
+    let (gateway, alice) = TestGateway::with_session().await;
+    gateway.iam.end("forged");
+    let same = resealed(&gateway, &alice, |_| ());
+    assert_ne!(same.token, alice.token);
+    let exchanged = gateway.exchange(&same, "read").await.unwrap();
+    assert_eq!(exchanged.source, DataSource::Hit, "the control");
+    let changes: [(&str, Change); 4] = [
+        ("the subject", |session| session.sub = "bob".into()),
+        ("the session of the IAM", |session| {
+            session.usid = "another".into();
+        }),
+        ("the expiry", |session| session.exp += 1),
+        // The last one: its refusal ends the session here.
+        ("the credential", |session| session.secret = "forged".into()),
+    ];
+    for (what, change) in changes {
+        let before = gateway.introspections();
+        let _ = gateway
+            .exchange(&resealed(&gateway, &alice, change), "read")
+            .await;
+        assert_eq!(gateway.introspections(), before + 1, "{what}");
+    }
 }
 
 /// Each bit of an entry, and each part of it, for its own session.

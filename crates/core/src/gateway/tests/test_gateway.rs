@@ -15,11 +15,12 @@ use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use test_support::ManualClock;
 use tokio::task::JoinHandle;
+use zeroize::Zeroizing;
 
 use super::recorded::Recorded;
 use crate::error::GatewayError;
 use crate::iams::{Iam, IamParts, IamPolicy};
-use crate::introspection_cache::Freshness;
+use crate::introspection_cache::{Fingerprint, Freshness};
 use crate::keys::{KeySet, SealingKey};
 use crate::login_limiter::{Bound, Limits, SlowRate};
 use crate::replica_state::{ReplicaState, Replicas};
@@ -308,6 +309,15 @@ impl TestGateway {
     /// The IAM in the gateway.
     pub(crate) fn iam(&self) -> &Iam {
         self.inner.iams.iter().next().unwrap()
+    }
+
+    /// The keys of a session in the caches.
+    pub(crate) fn fingerprint(&self, session: &Session) -> Fingerprint {
+        let tokens = &self.inner.session_tokens;
+        let mut buffer = Zeroizing::default();
+        let opened = tokens.open(&session.id, &session.token, &mut buffer);
+        let opened = opened.expect("a pair of this gateway");
+        (opened.iam.introspection_cache).fingerprint(opened.content, &opened.session.sub)
     }
 
     /// The IAM reports the end of a session.

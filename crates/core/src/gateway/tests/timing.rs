@@ -140,7 +140,10 @@ async fn refusal_of_any_input_takes_no_more_than_the_largest_session() {
                 expires_at: 0,
             };
             let (refused, steps) = steps::record(gateway.granted(&sent)).await;
-            assert_eq!(refused, Err(InvalidSession::Malformed.into()));
+            // Of dots alone, each part can have its length.
+            let reasons = [InvalidSession::Malformed, InvalidSession::UnknownKey];
+            let reasons = reasons.map(|reason| Err(reason.into()));
+            assert!(reasons.contains(&refused), "{refused:?}");
             let [Step::Unsealed(bytes), ref rest @ ..] = steps[..] else {
                 panic!("{steps:?}");
             };
