@@ -9,7 +9,6 @@ use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -20,7 +19,7 @@ use actix_service::Service;
 use actix_web::HttpRequest;
 use actix_web::http::header;
 use actix_web::web::{Bytes, BytesMut, Payload};
-use futures_util::{FutureExt as _, StreamExt as _};
+use futures_util::StreamExt as _;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{ConnectionEvents, ConnectionTimeouts, ShedReason};
@@ -54,6 +53,8 @@ pub(super) struct ConnectionState {
     waits_since: Cell<Instant>,
     /// Whether a request of this connection had a response.
     has_responded: Cell<bool>,
+    /// Whether the current request has arrived to its end.
+    is_whole: Cell<bool>,
     /// Why the body of the current request cannot be read to its end.
     body_fault: Cell<Option<BodyError>>,
     /// Whether the connection ends with the response to the current request.
@@ -85,6 +86,7 @@ impl ConnectionState {
             phase: Cell::new(ConnectionPhase::Idle),
             waits_since: Cell::new(Instant::now()),
             has_responded: Cell::default(),
+            is_whole: Cell::default(),
             body_fault: Cell::default(),
             is_last_request: Cell::default(),
             must_close: Cell::default(),
@@ -113,6 +115,11 @@ impl ConnectionState {
     pub(super) fn begin_handling(&self) {
         self.phase.set(ConnectionPhase::Handling);
         self.set_must_close(false);
+    }
+
+    /// Sets whether the current request has arrived to its end, so that nothing waits for the client.
+    pub(super) fn set_whole(&self, is_whole: bool) {
+        self.is_whole.set(is_whole);
     }
 
     fn set_must_close(&self, must_close: bool) {
@@ -531,9 +538,8 @@ async fn within(
     reading: impl Future<Output = Result<Bytes, BodyError>>,
 ) -> Result<Bytes, BodyError> {
     // Nearly always the body has arrived already, and no timer is needed.
-    let mut reading = pin!(reading);
-    let read = if let Some(read) = reading.as_mut().now_or_never() {
-        read
+    let read = if connection.is_some_and(|connection| connection.is_whole.get()) {
+        reading.await
     } else {
         if let Some(connection) = connection {
             connection.begin_reading_body(Instant::now());
@@ -582,7 +588,7 @@ mod tests {
     use actix_web::error::PayloadError;
     use actix_web::test::TestRequest;
     use actix_web::{FromRequest as _, HttpResponse, dev};
-    use futures_util::{Stream, stream};
+    use futures_util::{FutureExt as _, Stream, stream};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
     use tokio::time::advance;

@@ -161,6 +161,7 @@ impl DeadlineIo {
             self.response = ResponseProgress::Pending;
             self.state().begin_handling();
         }
+        self.state().set_whole(self.request.is_complete());
         framed
     }
 

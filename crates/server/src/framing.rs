@@ -13,6 +13,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use actix_web::http::{Method, Uri};
+use memchr::memchr_iter;
 
 use super::{BodyError, ConnectionRefusal};
 
@@ -147,7 +148,13 @@ impl RequestFraming {
     /// (RFC 9112 section 9.3). `response` begins with the response, or with what is left of an
     /// interim one before it.
     pub(super) fn is_last_response(&self, response: &[u8]) -> bool {
-        let mut lines = response.split(|byte| *byte == b'\n');
+        // Many times faster than `split`, which compares byte by byte.
+        let mut begin = 0;
+        let mut lines = memchr_iter(b'\n', response).filter_map(|end| {
+            let line = response.get(begin..end);
+            begin = end + 1;
+            line
+        });
         if !response.starts_with(b"HTTP/") || response.starts_with(b"HTTP/1.1 100 ") {
             let _interim = lines.by_ref().find(|line| line.trim_ascii().is_empty());
         }
@@ -204,7 +211,13 @@ impl Head {
         };
         let method = request.method.unwrap_or_default();
         let target = request.path.unwrap_or_default();
-        if Method::from_bytes(method.as_bytes()).is_err() || Uri::try_from(target).is_err() {
+        // The other parser of a target takes a copy of it, and nearly every target is as simple as this.
+        let is_path = target.starts_with('/')
+            && target.bytes().all(|byte| {
+                byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'.' | b'_')
+            });
+        let is_target = is_path || Uri::try_from(target).is_ok();
+        if Method::from_bytes(method.as_bytes()).is_err() || !is_target {
             return Err(ConnectionRefusal::MalformedHead);
         }
         let is_http_1_0 = request.version != Some(1);
