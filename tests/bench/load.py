@@ -52,11 +52,12 @@ def run(load, cores, connections, seconds=None, count=None, keep=None, size: Opt
     """
     bound = seconds or 600
     host, port = wire.address(load.url)
-    path = load.url.split("/", 3)[3]
+    scheme, _, path = load.url.partition("://")
+    path = path.partition("/")[2]
     command = ["taskset", "-c", cores, "wrk", "-t", 1, "-c", connections, "-d", f"{bound}s", "--timeout", "10s"]
     for name, value in load.headers.items():
         command += ["-H", f"{name}: {value}"]
-    command += ["-s", SCRIPT, f"http://{host}:{port}/{path}"]
+    command += ["-s", SCRIPT, f"{scheme}://{host}:{port}/{path}"]
     variables = {"BENCH_BODIES": load.bodies, "BENCH_COUNT": count, "BENCH_KEEP": keep, "BENCH_RATE": rate,
             "BENCH_EXPECT": load.expect if count else None}
     environment = {**os.environ, **{name: str(value) for name, value in variables.items() if value is not None}}

@@ -12,7 +12,7 @@ AT_LEAST, AT_MOST = "≥", "≤"
 # The order of the table. The order of measurement differs.
 ORDER = ("fresh-1", "fresh-2", "refresh", "stale", "added-keycloak-exchange", "added-keycloak-login",
          "added-glewlwyd-exchange", "added-glewlwyd-login", "added-django-exchange", "added-django-login",
-         "directory-exchange", "directory-login", "directory-memory", "tail",
+         "directory-exchange", "directory-login", "directory-memory", "tail", "tls-exchange", "tls-handshake",
          "audit-login", "audit-closed-login", "audit-rate", "audit-closed-rate", "memory-idle", "memory-used", "start",
          "replica-start", "replica-memory",
          "replica-propagation", "replica-rate", "flood-rate", "flood-logouts", "flood-fetches", "connections-rate", "connections-memory", "connections-accept", "sessions-64", "sessions-256", "sessions-512", "mock-reset", "mock-login", "mock-exchange", "mock-iam-start", "mock-iam-exchange")

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -52,6 +53,17 @@ def wait_for(child, method, url, pause_seconds=0.01):
                 return
         time.sleep(pause_seconds)
     raise Failure(f"{url} does not respond (exit code so far: {child.poll()})")
+
+
+def wait_for_port(child, port):
+    """Waits until a connection is accepted."""
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline and child.poll() is None:
+        with contextlib.suppress(OSError):
+            socket.create_connection((wire.LOOPBACK, port)).close()
+            return
+        time.sleep(0.01)
+    raise Failure(f"port {port} accepts no connection (exit code so far: {child.poll()})")
 
 
 def log_in(url):
@@ -126,22 +138,22 @@ def environment(settings, config=None):
 
 
 @contextlib.contextmanager
-def gateway(bench, cores, settings=None, pause_seconds=0.01, config=None):
+def gateway(bench, cores, settings=None, pause_seconds=0.01, config=None, scheme="http"):
     """An auth-gateway on free ports; by default in development mode with the mock."""
     public, management = (f"127.0.0.1:{port}" for port in machine.free_ports(2))
     settings = settings or {}
     public = settings.get("http.listen", public)
     chosen = {
         "http.listen": public,
-        "http.public_url": f"http://{public}",
+        "http.public_url": f"{scheme}://{public}",
         "management.listen": management,
         **settings,
     }
-    log = bench.folder / "gateway.log"
+    log = bench.folder / f"gateway-{scheme}.log"
     log.write_bytes(b"")
     with process([bench.binary], cores, log, environment(chosen, config)) as child:
         wait_for(child, "GET", f"http://{management}/health/ready", pause_seconds)
-        yield Gateway(f"http://{public}", f"http://{management}", child, log)
+        yield Gateway(f"{scheme}://{public}", f"http://{management}", child, log)
 
 
 @contextlib.contextmanager

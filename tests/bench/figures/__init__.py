@@ -1,6 +1,8 @@
 """One module for each group of figures. `measure(bench)` of each yields its figures."""
 
-from figures import added, audit, connections, directory, flood, fresh, memory, mock, refresh, replicas, sessions, stale, start, tail
+from figures import (
+    added, audit, connections, directory, flood, fresh, memory, mock, refresh, replicas, sessions, stale, start, tail, tls,
+)
 
 # In the order of measurement: first those without Keycloak, because a running Keycloak uses processor time.
 MODULES = {
@@ -12,6 +14,7 @@ MODULES = {
     "flood": flood,
     "sessions": sessions,
     "tail": tail,
+    "tls": tls,
     "audit": audit,
     "directory": directory,
     "fresh": fresh,
