@@ -27,7 +27,8 @@ from wire import Failure
 FORGED_A_SECOND = 10_000
 FORGED_CONNECTIONS = 64
 RATIO = 0.90
-LOGOUTS_A_SECOND = 500
+# Below the 180 logout tokens a second that a replica accepts of one IAM.
+LOGOUTS_A_SECOND = 150
 LOGOUT_SECONDS = 10
 EFFECT_SECONDS = 1
 FETCHES = 1
@@ -165,10 +166,11 @@ def logouts(bench, gateway, iam, tokens):
         "forged ones, p99", p99, ended.percentile(0), ended.percentile(100), "ms", AT_MOST, EFFECT_SECONDS * 1e3,
         f"{len(sessions):,} logouts, {ended.rate:,.0f}/s, p50 {ended.percentile(50):.1f} ms; each session was refused after 1 s; "
         f"{achieved:,.0f} forged/s", [], {"latencies_ms": ended.latencies_ms})
-    windows = flooded / FETCH_WINDOW_SECONDS
+    # The first one comes at once, and each further one ten seconds after the one before.
+    later = (fetched - 1) * FETCH_WINDOW_SECONDS / flooded
     yield Figure(
-        "flood-fetches", f"key fetches at the IAM in 10 s of {FORGED_A_SECOND:,} forged logout tokens/s", fetched / windows,
-        fetched / windows, fetched / windows, "", AT_MOST, FETCHES, f"{fetched:.0f} in {flooded} s", [], {"fetches": fetched})
+        "flood-fetches", f"key fetches at the IAM in 10 s of {FORGED_A_SECOND:,} forged logout tokens/s, after the first one", later,
+        later, later, "", AT_MOST, FETCHES, f"{fetched:.0f} in {flooded} s", [], {"fetches": fetched})
 
 
 def measure(bench):
