@@ -171,9 +171,11 @@ impl Gateway {
             .session_tokens
             .seal(iam, session_id, upstream, requested_at, expires_at)
             .inspect_err(|_| abandon(iam, upstream))?;
-        let fingerprint = iam
-            .introspection_cache
-            .fingerprint(&content, upstream.subject.as_str());
+        let fingerprint = iam.introspection_cache.fingerprint(
+            &session_token,
+            &content,
+            upstream.subject.as_str(),
+        );
         let claims = authenticated.claims;
         let user = authenticated.permissions.map(|permissions| {
             Arc::new(UserData {
@@ -278,7 +280,11 @@ impl Gateway {
             (ActiveSession::new(user, DataSource::Hit), arrived)
         } else {
             let introspected = IntrospectionRequest {
-                fingerprint: (iam.introspection_cache).fingerprint(opened.content, &session.sub),
+                fingerprint: iam.introspection_cache.fingerprint(
+                    session_token,
+                    opened.content,
+                    &session.sub,
+                ),
                 revocation: opened.revocation(Cause::Inactive),
                 upstream: session.upstream().ok_or(InvalidSession::Malformed)?,
             };

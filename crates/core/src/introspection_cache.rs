@@ -69,6 +69,8 @@ pub struct Freshness {
 pub(super) struct Fingerprint {
     pub(super) session: Digest,
     subject: Digest,
+    /// Of the session token: shared data is sealed for it.
+    token: Digest,
 }
 
 #[derive(Clone)]
@@ -248,12 +250,18 @@ impl IntrospectionCache {
     }
 
     /// The keys of a session, by the whole content of its token, and of its subject.
-    pub(super) fn fingerprint(&self, content: &[u8], subject: &str) -> Fingerprint {
+    pub(super) fn fingerprint(
+        &self,
+        session_token: &str,
+        content: &[u8],
+        subject: &str,
+    ) -> Fingerprint {
         let mut subjects = self.subjects.clone();
         subjects.update(subject.as_bytes());
         Fingerprint {
             session: session_digest(content),
             subject: bytes_of(&subjects.finish()),
+            token: bytes_of(&digest(&SHA256, session_token.as_bytes())),
         }
     }
 

@@ -81,7 +81,7 @@ fn nonce() -> Nonce {
 fn additional_data(kid: &str, of: &Fingerprint) -> Aad<Vec<u8>> {
     let kid = kid.as_bytes();
     let length = (kid.len() as u64).to_be_bytes();
-    Aad::from([&[FORMAT], &length[..], kid, &of.session, &of.subject].concat())
+    Aad::from([&[FORMAT], &length[..], kid, &of.token, &of.subject].concat())
 }
 
 /// Seals a content: the format, the salt, the length of the key id, the key id, and the sealed text.

@@ -32,10 +32,11 @@ async fn permissions_are_refreshed_within_the_last_tenth_of_their_freshness() {
     gateway.log_in("alice").await;
     gateway.clock.advance(without_refresh(PERMISSIONS));
     // A login without permissions refreshes only liveness.
-    let without_permissions = gateway
-        .iam()
-        .introspection_cache
-        .fingerprint(b"a session", "alice");
+    let without_permissions =
+        gateway
+            .iam()
+            .introspection_cache
+            .fingerprint("a token", b"a session", "alice");
     let now = gateway.inner.now();
     gateway
         .iam()

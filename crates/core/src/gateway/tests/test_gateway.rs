@@ -317,7 +317,11 @@ impl TestGateway {
         let mut buffer = Zeroizing::default();
         let opened = tokens.open(&session.id, &session.token, &mut buffer);
         let opened = opened.expect("a pair of this gateway");
-        (opened.iam.introspection_cache).fingerprint(opened.content, &opened.session.sub)
+        (opened.iam.introspection_cache).fingerprint(
+            &session.token,
+            opened.content,
+            &opened.session.sub,
+        )
     }
 
     /// The IAM reports the end of a session.

@@ -148,7 +148,8 @@ fn key() -> CacheSealingKey {
 
 fn fingerprint(session: u8, subject: u8) -> Fingerprint {
     Fingerprint {
-        session: [session; SHA256_OUTPUT_LEN],
+        session: [0; SHA256_OUTPUT_LEN],
+        token: [session; SHA256_OUTPUT_LEN],
         subject: [subject; SHA256_OUTPUT_LEN],
     }
 }
