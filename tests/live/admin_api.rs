@@ -107,6 +107,11 @@ impl AdminApi {
         }
     }
 
+    /// Uses no earlier token of the administrator any more, because the server's time has advanced.
+    pub(crate) async fn forget_token(&self) {
+        *self.token.lock().await = None;
+    }
+
     async fn token(&self) -> SecretString {
         let mut held = self.token.lock().await;
         if let Some((since, token)) = &*held

@@ -52,6 +52,7 @@ COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 REALM_FILE = Path(__file__).resolve().parent / "realm.json"
 # The last one concerns only instances with TLS.
 BUILD_OPTIONS = ["--db=dev-file", "--health-enabled=true", "--https-client-auth=request"]
+ALLOW_CONCURRENT_LOGINS = "--spi-brute-force-protector--default-brute-force-detector--allow-concurrent-requests=true"
 ADMIN = {"user": "admin", "password": "for-tests-only-admin"}
 
 # The options of bin/kc.sh. That script stays the parent of Java, so a kill -9 of it leaves Java running;
@@ -114,6 +115,8 @@ class Keycloak(Server):
     def add_options(self, start):
         start.add_argument("--durable", action="store_true", help="a kill -9 loses no committed data")
         start.add_argument("--any-host", action="store_true", help="issuers follow the Host header")
+        start.add_argument("--concurrent-logins", action="store_true", help="a login while the last one of the user is counted is not refused")
+        start.add_argument("--shifted-time", action="store_true", help="the file shifted-time in the home shifts its time")
         start.add_argument("--tls", help="a folder with certificate.pem, key.pem and authorities.pem: serves TLS too")
 
     def command(self, home, *arguments):
@@ -187,9 +190,10 @@ class Keycloak(Server):
             home, "start", "--optimized", "--http-enabled=true", "--http-host=127.0.0.1",
             f"--http-port={port}", name, "--proxy-headers=xforwarded",
             *(option.format(management=management) for option in self.version.options),
+            *([ALLOW_CONCURRENT_LOGINS] if options.concurrent_logins else []),
             *(["--db-url-properties=;WRITE_DELAY=0"] if options.durable else []), *tls,
         )
-        return command, environment()
+        return command, {**environment(), **(shifted_time(home) if options.shifted_time else {})}
 
     def facts(self, home, port):
         """Ready when the realm responds under its own name."""
@@ -205,6 +209,18 @@ class Keycloak(Server):
             "client_id": client["clientId"], "client_secret": client["secret"],
             "tls_url": self.tls_port and f"https://localhost:{self.tls_port}",
         }
+
+
+def shifted_time(home):
+    """Variables by which the instance adds the seconds in the file to its time, see shifted_time.c.
+
+    libfaketime 0.9.10 does the same if it reads its file at every call. An introspection then takes 1,000 ms instead of 17.
+    """
+    library, file = home / "shifted_time.so", home / "shifted-time"
+    source = Path(__file__).resolve().parent / "shifted_time.c"
+    build(["cc", "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, source])
+    file.write_bytes(bytes(8))
+    return {"LD_PRELOAD": str(library), "SHIFTED_TIME_FILE": str(file)}
 
 
 def url(port):

@@ -1,7 +1,10 @@
 //! A running Keycloak: the shared one, or one of a single test that may kill it.
 
 use std::env;
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
@@ -146,9 +149,22 @@ impl Instance {
         Self::launch(vec![DURABLE.to_owned()]).await
     }
 
-    /// Starts one without `--hostname`, which uses the host name of each request.
+    /// Starts one without `--hostname`, which uses the host name of each request. Its time can be shifted, and it counts
+    /// failed logins without refusing others of the user meanwhile.
     pub(crate) async fn start_for_any_host() -> Self {
-        Self::launch(vec!["--any-host".to_owned()]).await
+        let arguments = ["--any-host", "--shifted-time", "--concurrent-logins"];
+        Self::launch(arguments.map(str::to_owned).to_vec()).await
+    }
+
+    /// Sets how far its time is ahead of the machine's. Only for one of [`Self::start_for_any_host`].
+    pub(crate) fn shift_time(&self, ahead: Duration) {
+        // Written in place, because the server has mapped the file.
+        let file = OpenOptions::new()
+            .write(true)
+            .open(format!("{}/shifted-time", self.home));
+        let seconds = ahead.as_secs().to_ne_bytes();
+        file.and_then(|mut file| file.write_all(&seconds))
+            .expect("the file of its time");
     }
 
     /// Starts one that also serves TLS and requests certificates. The folder has its certificate, its key

@@ -35,7 +35,7 @@ impl UserResponse {
             subject: user.subject().as_str().to_owned(),
             permissions: permissions.map(ToString::to_string).collect(),
             attributes: user.attributes().clone(),
-            state: user.state(),
+            state: user.state_at(now),
             sessions,
             otp: user.totp().map(|totp| totp.otp_at(now)),
         }

@@ -27,6 +27,7 @@ use crate::host_name::HostName;
 mod directory;
 pub mod faults;
 pub mod journal;
+mod lockout;
 mod pending_call;
 mod sessions;
 mod totp;
@@ -34,6 +35,7 @@ mod users;
 mod users_file;
 
 pub use directory::{Directory, DirectorySnapshot, Identity, LiveSession};
+pub use lockout::Lockout;
 pub use pending_call::PendingCall;
 pub use totp::{InvalidTotpSecret, TotpVerifier};
 pub use users::{AccountState, InvalidUser, User, Users, UsersError};

@@ -16,8 +16,8 @@ pub mod wire;
 pub use host_name::{HostName, InvalidHostName};
 pub use iam::{
     AccountState, DEMO_USERS, Directory, DirectorySnapshot, Format, Identity, InvalidTotpSecret,
-    InvalidUser, InvalidUsers, LiveSession, Mock, MockSettings, NAME, PendingCall, TotpVerifier,
-    User, Users, UsersError, faults, journal, load, parse, with_begun_session, write,
+    InvalidUser, InvalidUsers, LiveSession, Lockout, Mock, MockSettings, NAME, PendingCall,
+    TotpVerifier, User, Users, UsersError, faults, journal, load, parse, with_begun_session, write,
 };
 pub use logout_signer::{LogoutSigner, logout_claims};
 pub use manual_clock::ManualClock;

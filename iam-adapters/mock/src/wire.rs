@@ -9,6 +9,7 @@ mod realm;
 mod refresh_token;
 mod request;
 mod response;
+mod revocation;
 mod signing;
 mod token;
 mod wire_fault;
@@ -33,6 +34,7 @@ pub fn routes(routes: &mut ServiceConfig, path: &str) {
         .service(
             only(&protocol("token/introspect")).route(web::post().to(introspection::introspect)),
         )
+        .service(only(&protocol("revoke")).route(web::post().to(revocation::revoke)))
         .service(only(&protocol("logout")).route(web::post().to(logout::log_out)))
         .service(only(&protocol("certs")).route(web::get().to(published::keys)))
         .service(

@@ -158,6 +158,7 @@ async fn probe_reports_each_wrong_realm_setting() {
             "direct_grants": true,
             "ssl_required": false,
             "other_clients": [],
+            "lockout": null,
         });
         assert_eq!(shown, whole);
         assert_eq!(iam.probe().await, Ok(()));

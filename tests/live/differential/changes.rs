@@ -26,37 +26,6 @@ pub(super) async fn hosts(recorded: &mut RecordedResponses<'_>) {
         .await;
 }
 
-pub(super) async fn administration(recorded: &mut RecordedResponses<'_>) {
-    let token = recorded.log_in("to be disabled", ALICE.0, ALICE.1).await;
-    recorded.server.disable(ALICE.0, true).await;
-    recorded.introspect("user disabled", GATEWAY, &token).await;
-    recorded.refresh("user disabled", GATEWAY, &token).await;
-    recorded.log_out("user disabled", GATEWAY, &token).await;
-    recorded.server.disable(ALICE.0, false).await;
-    recorded
-        .introspect("user enabled again", GATEWAY, &token)
-        .await;
-    let token = recorded.log_in("to be ended", ALICE.0, ALICE.1).await;
-    recorded.server.end_sessions_of(ALICE.0).await;
-    recorded
-        .introspect("ended by the administrator", GATEWAY, &token)
-        .await;
-    recorded
-        .refresh("ended by the administrator", GATEWAY, &token)
-        .await;
-    recorded
-        .log_out("ended by the administrator", GATEWAY, &token)
-        .await;
-    let token = recorded.log_in("to be deleted", ALICE.0, ALICE.1).await;
-    recorded.server.delete(ALICE.0).await;
-    recorded.introspect("user deleted", GATEWAY, &token).await;
-    recorded.refresh("user deleted", GATEWAY, &token).await;
-    recorded.log_out("user deleted", GATEWAY, &token).await;
-    recorded
-        .token("user deleted", GATEWAY, &login(ALICE.0, ALICE.1))
-        .await;
-}
-
 pub(super) async fn settings(recorded: &mut RecordedResponses<'_>) {
     for (name, off, on) in [
         (

@@ -1,6 +1,7 @@
 //! The mock of the same realm, and its administrator.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -11,12 +12,14 @@ use auth_gateway_dev::{MockIam, MockIamSettings};
 use iam_adapters::clock::SystemClock;
 use mock_iam::wire::ServerSettings;
 use mock_iam::{Format, parse};
+use reqwest::Url;
 use serde_json::{Value, json};
 use test_support::client::http_client;
+use test_support::logout_inbox::LogoutInbox;
 use test_support::totp;
 use tokio::sync::oneshot;
 
-use super::server::{RealmServer, Setting};
+use super::server::{Login, RealmServer, Setting, State};
 use super::{GATEWAY, OTHER};
 use test_support::scripted_upstream::keycloak::PERMISSIONS_CLIENT;
 
@@ -47,16 +50,25 @@ const SESSION_LIFETIME: Duration = Duration::from_secs(28_800);
 pub(super) struct MockServer {
     url: String,
     http: reqwest::Client,
+    inbox: LogoutInbox,
+    /// The number of accounts created so far. Each has a subject of its own.
+    created: AtomicUsize,
     _stop: oneshot::Sender<()>,
 }
 
 impl MockServer {
-    pub(super) fn start() -> Self {
+    pub(super) async fn start() -> Self {
+        let inbox = LogoutInbox::open().await;
+        let logout_url = inbox.url().parse().expect("an address");
+        // A port that was free a moment ago, because the issuer of logout tokens has it.
+        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let listen = free.local_addr().expect("an address");
+        drop(free);
         let (bound, running) = mpsc::channel::<SocketAddr>();
         let (stop, stopped) = oneshot::channel::<()>();
         thread::spawn(move || {
             System::new().block_on(async move {
-                let mock = MockIam::build(settings()).expect("a free port");
+                let mock = MockIam::build(settings(listen, logout_url)).expect("a free port");
                 bound.send(mock.address()).expect("a test");
                 let stopped = async move { drop(stopped.await) };
                 mock.run_until_stopped(stopped).await.expect("a listener");
@@ -64,8 +76,10 @@ impl MockServer {
         });
         let address = running.recv().expect("the mock started");
         Self {
-            url: format!("http://localhost:{}", address.port()),
+            url: url_of(address),
             http: http_client(),
+            inbox,
+            created: AtomicUsize::default(),
             _stop: stop,
         }
     }
@@ -87,11 +101,15 @@ impl MockServer {
     }
 }
 
-fn settings() -> MockIamSettings {
+fn url_of(address: SocketAddr) -> String {
+    format!("http://localhost:{}", address.port())
+}
+
+fn settings(listen: SocketAddr, logout_url: Url) -> MockIamSettings {
     MockIamSettings {
-        listen: "127.0.0.1:0".parse().expect("an address"),
+        listen,
         server_settings: ServerSettings {
-            url: "http://localhost".parse().expect("an address"),
+            url: url_of(listen).parse().expect("an address"),
             realm: "shop".to_owned(),
             client_id: GATEWAY.0.to_owned(),
             client_secret: GATEWAY.1.into(),
@@ -101,7 +119,7 @@ fn settings() -> MockIamSettings {
         address_is_url: false,
         users: parse(USERS, Format::Toml, "the test's users").expect("valid users"),
         session_lifetime: SESSION_LIFETIME,
-        backchannel_logout_url: None,
+        backchannel_logout_url: Some(logout_url),
         allowed_hosts: Vec::new(),
         clock: Arc::new(SystemClock::default()),
         keys: Arc::default(),
@@ -124,23 +142,38 @@ impl RealmServer for MockServer {
             Setting::Enabled(on) => json!({"enabled": on}),
             Setting::DirectGrants(on) => json!({"direct_grants": on}),
             Setting::SslRequired(on) => json!({"ssl_required": on}),
+            Setting::Lockout => json!({"lockout": {"failures": 3, "wait": "5m"}}),
         };
         change["other_clients"] = json!([other]);
         self.realm(change).await;
     }
 
-    async fn disable(&self, email: &str, disabled: bool) {
-        let state = if disabled { "disabled" } else { "active" };
+    async fn set_state(&self, email: &str, state: State) {
+        let state = match state {
+            State::Active => "active",
+            State::Disabled => "disabled",
+            State::Incomplete => "incomplete",
+        };
         let path = format!("users/{email}");
         let body = Some(json!({"state": state}));
         self.control(reqwest::Method::PATCH, &path, body).await;
     }
 
-    async fn create_with_otp(&self, email: &str, password: &str) {
-        let secret = totp::SECRET_BASE32;
-        let user = json!({"email": email, "password": password, "totp_secret": secret});
+    async fn create(&self, email: &str, password: &str, otp: bool) {
+        let number = self.created.fetch_add(1, Ordering::Relaxed);
+        let subject = format!("subject-{number}");
+        let mut user = json!({"email": email, "password": password, "subject": subject});
+        if otp {
+            user["totp_secret"] = json!(totp::SECRET_BASE32);
+        }
         self.control(reqwest::Method::POST, "users", Some(user))
             .await;
+    }
+
+    async fn set_password(&self, email: &str, password: &str) {
+        let body = Some(json!({"password": password}));
+        let path = format!("users/{email}");
+        self.control(reqwest::Method::PATCH, &path, body).await;
     }
 
     async fn delete(&self, email: &str) {
@@ -149,16 +182,35 @@ impl RealmServer for MockServer {
     }
 
     async fn end_sessions_of(&self, email: &str) {
-        let path = format!("users/{email}/sessions");
+        let path = format!("users/{email}/sessions?notify=true");
         self.control(reqwest::Method::DELETE, &path, None).await;
     }
 
-    async fn permit(&self, email: &str, permission: &str) {
+    async fn end_session(&self, id: &str) {
+        let path = format!("{}/mock/v1/sessions/{id}?notify=true", self.url);
+        // 404 if it has ended.
+        self.http.delete(path).send().await.expect("an answer");
+    }
+
+    async fn login_counted(&self, _: &str, _: Login) {}
+
+    async fn advance(&self, by: Duration) {
+        let body = Some(json!({"by": format!("{}s", by.as_secs())}));
+        self.control(reqwest::Method::POST, "time/advance", body)
+            .await;
+    }
+
+    fn inbox(&self) -> &LogoutInbox {
+        &self.inbox
+    }
+
+    async fn permit(&self, email: &str, permission: &str, held: bool) {
         let path = format!("users/{email}");
         let user = self.http.get(format!("{}/mock/v1/{path}", self.url)).send();
         let mut user: Value = user.await.expect("an answer").json().await.expect("JSON");
         let permissions = user["permissions"].as_array_mut().expect("a list");
-        permissions.push(json!(permission));
+        permissions.retain(|name| name != permission);
+        permissions.extend(held.then(|| json!(permission)));
         let body = Some(json!({"permissions": permissions}));
         self.control(reqwest::Method::PATCH, &path, body).await;
     }

@@ -1,8 +1,11 @@
 //! One server of the comparison.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use reqwest::{Method, RequestBuilder};
 use serde_json::Value;
+use test_support::logout_inbox::LogoutInbox;
 
 /// A client and its secret.
 #[derive(Debug, Clone, Copy)]
@@ -14,6 +17,26 @@ pub(super) enum Setting {
     Enabled(bool),
     DirectGrants(bool),
     SslRequired(bool),
+    /// Three failed logins lock an account out for five minutes.
+    Lockout,
+}
+
+/// The state that an administrator gives an account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Active,
+    Disabled,
+    Incomplete,
+}
+
+/// How a login ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Login {
+    Succeeded,
+    /// A wrong password or one-time password, or a locked account.
+    InvalidCredentials,
+    /// The account is disabled or incomplete.
+    OtherwiseRefused,
 }
 
 /// An administrator's calls, the same on both sides.
@@ -27,11 +50,14 @@ pub(super) trait RealmServer: Sync {
     /// Changes the settings of the realm.
     async fn set(&self, setting: Setting);
 
-    /// Disables or enables an account.
-    async fn disable(&self, email: &str, disabled: bool);
+    /// Sets the state of an account, and forgets its failed logins.
+    async fn set_state(&self, email: &str, state: State);
 
-    /// Creates an account that needs the one-time passwords of [`test_support::totp`].
-    async fn create_with_otp(&self, email: &str, password: &str);
+    /// Creates an account, which needs the one-time passwords of [`test_support::totp`] or none.
+    async fn create(&self, email: &str, password: &str, otp: bool);
+
+    /// Sets the password of an account.
+    async fn set_password(&self, email: &str, password: &str);
 
     /// Deletes an account.
     async fn delete(&self, email: &str);
@@ -39,8 +65,20 @@ pub(super) trait RealmServer: Sync {
     /// Ends all sessions of an account.
     async fn end_sessions_of(&self, email: &str);
 
-    /// Assigns one more permission to an account.
-    async fn permit(&self, email: &str, permission: &str);
+    /// Ends one session by its id, if it is active.
+    async fn end_session(&self, id: &str);
+
+    /// Assigns one more permission to an account, or removes one.
+    async fn permit(&self, email: &str, permission: &str, held: bool);
+
+    /// Waits until the server has counted a login of an account that exists, which some do after their response.
+    async fn login_counted(&self, email: &str, login: Login);
+
+    /// Advances the time of the server.
+    async fn advance(&self, by: Duration);
+
+    /// The receiver of the logout tokens of the gateway's client.
+    fn inbox(&self) -> &LogoutInbox;
 
     fn request(&self, method: Method, host: &str, path: &str) -> RequestBuilder {
         let url = self.url().replace("localhost", host);

@@ -26,7 +26,17 @@ impl LogoutInbox {
     /// All tokens so far. Keycloak waits for the response, so the tokens of a session are here once
     /// its end has returned.
     pub fn tokens(&self) -> Vec<String> {
-        let requests = self.0.requests_to(PATH);
+        self.tokens_since(0)
+    }
+
+    /// The number of tokens so far.
+    pub fn count(&self) -> usize {
+        self.0.request_count()
+    }
+
+    /// The tokens after the first `count`.
+    pub fn tokens_since(&self, count: usize) -> Vec<String> {
+        let requests = self.0.requests_since(count);
         requests
             .iter()
             .map(|request| token(&request.text()))

@@ -145,6 +145,20 @@ impl ScriptedUpstream {
         self.shared.requests.borrow().clone()
     }
 
+    /// The number of requests so far.
+    pub fn request_count(&self) -> usize {
+        self.shared.requests.borrow().len()
+    }
+
+    /// The requests after the first `count`, in order.
+    pub fn requests_since(&self, count: usize) -> Vec<Request> {
+        let requests = self.shared.requests.borrow();
+        requests
+            .get(count..)
+            .map(<[Request]>::to_vec)
+            .unwrap_or_default()
+    }
+
     /// The requests of one path.
     pub fn requests_to(&self, path: &str) -> Vec<Request> {
         let mut requests = self.requests();

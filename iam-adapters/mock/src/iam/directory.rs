@@ -15,6 +15,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
 use subtle::ConstantTimeEq;
 
+use super::lockout::{Failures, Lockout};
 use super::sessions::{ActiveSession, Sessions};
 use super::totp::TotpVerifier;
 use super::users::{AccountState, User, UserNumber, Users, UsersError};
@@ -68,6 +69,7 @@ pub struct Directory {
 struct State {
     users: Users,
     sessions: Sessions,
+    lockout: Option<Lockout>,
 }
 
 /// Operations of users.
@@ -88,6 +90,7 @@ impl Directory {
             state: RwLock::new(State {
                 users,
                 sessions: Sessions::new(),
+                lockout: None,
             }),
         }
     }
@@ -105,7 +108,18 @@ impl Directory {
         let totp = user.and_then(User::totp);
         let step = totp.and_then(|totp| totp.verify(credentials.otp(), now));
         let has_otp = totp.is_none() || step.is_some();
-        check_login(user, credentials.password(), has_otp).map_err(IamError::Refused)?;
+        let checked = check_login(user, credentials.password(), has_otp, now);
+        if let (Some(lockout), Some((number, user))) = (state.lockout, &found) {
+            match checked {
+                Ok(()) => state.users.note_login(*number, true, now, lockout),
+                // Keycloak does not count those of a disabled account.
+                Err(Refusal::InvalidCredentials) if user.state != AccountState::Disabled => {
+                    state.users.note_login(*number, false, now, lockout);
+                }
+                Err(_) => {}
+            }
+        }
+        checked.map_err(IamError::Refused)?;
         let (number, user) = found.ok_or(IamError::Refused(Refusal::InvalidCredentials))?;
         if let Some(step) = step {
             state.users.accept_otp(number, step);
@@ -247,11 +261,19 @@ impl Directory {
 /// Compared with the password of an unknown user, so that the response time is the same.
 const DUMMY_PASSWORD: &str = "the password of an unknown user";
 
-/// The order of checks is that of Keycloak: a lock is reported with any password, everything else only
-/// with the right one and the one-time password that the user needs (`has_otp`).
-fn check_login(user: Option<&User>, password: &SecretString, has_otp: bool) -> Result<(), Refusal> {
+/// The order of checks is that of Keycloak: a lock is reported with any password, a disabled account with
+/// the right one, and everything else only with the one-time password that the user needs as well (`has_otp`).
+fn check_login(
+    user: Option<&User>,
+    password: &SecretString,
+    has_otp: bool,
+    now: Duration,
+) -> Result<(), Refusal> {
     let known = user.map_or(DUMMY_PASSWORD, |user| user.password.expose_secret());
-    let right = bool::from(known.as_bytes().ct_eq(password.expose_secret().as_bytes())) && has_otp;
+    let right = bool::from(known.as_bytes().ct_eq(password.expose_secret().as_bytes()));
+    if user.is_some_and(|user| user.failures.lock_out(now)) {
+        return Err(Refusal::Locked);
+    }
     match user.map(|user| user.state) {
         None => Err(Refusal::InvalidCredentials),
         Some(AccountState::Locked) => Err(Refusal::Locked),
@@ -261,6 +283,9 @@ fn check_login(user: Option<&User>, password: &SecretString, has_otp: bool) -> R
             Err(Refusal::InvalidCredentials)
         }
         Some(AccountState::Disabled) => Err(Refusal::Disabled),
+        Some(AccountState::Active | AccountState::Incomplete) if !has_otp => {
+            Err(Refusal::InvalidCredentials)
+        }
         Some(AccountState::Incomplete) => Err(Refusal::Incomplete),
         Some(AccountState::Active) => Ok(()),
     }
@@ -442,14 +467,28 @@ impl Directory {
         Ok(())
     }
 
-    /// Sets the state of an account. Sessions of a disabled account are inactive until it is active
-    /// again, unless they end meanwhile.
+    /// Sets when accounts are locked out; none: never.
+    pub fn set_lockout(&self, lockout: Option<Lockout>) {
+        self.write().lockout = lockout;
+    }
+
+    /// When accounts are locked out.
+    #[must_use]
+    pub fn lockout(&self) -> Option<Lockout> {
+        self.read().lockout
+    }
+
+    /// Sets the state of an account, and forgets its failed logins. Sessions of a disabled account are
+    /// inactive until it is active again, unless they end meanwhile.
     ///
     /// # Errors
     ///
     /// [`UsersError::Unknown`].
     pub fn set_state(&self, email: &str, state: AccountState) -> Result<(), UsersError> {
-        self.write().users.change(email)?.state = state;
+        let mut directory = self.write();
+        let user = directory.users.change(email)?;
+        user.state = state;
+        user.failures = Failures::default();
         Ok(())
     }
 }
@@ -535,7 +574,9 @@ impl Directory {
     pub fn restore(&self, snapshot: &DirectorySnapshot) {
         // Copy before taking the lock.
         let DirectorySnapshot { users, sessions } = snapshot.clone();
-        *self.write() = State { users, sessions };
+        let mut state = self.write();
+        state.users = users;
+        state.sessions = sessions;
     }
 }
 

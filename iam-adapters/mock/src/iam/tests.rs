@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 
 mod administration;
+mod lockouts;
 mod one_time_passwords;
 
 const ALICE: &str = "alice@example.test";

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use iam_adapters::scope::Permissions;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
+use super::lockout::{Failures, Lockout};
 use super::totp::TotpVerifier;
 
 /// The state of an account.
@@ -38,6 +40,7 @@ pub struct User {
     pub(super) subject: Subject,
     pub(super) attributes: Map<String, Value>,
     pub(super) totp: Option<TotpVerifier>,
+    pub(super) failures: Failures,
 }
 
 impl User {
@@ -67,6 +70,7 @@ impl User {
             subject,
             attributes: Map::new(),
             totp: None,
+            failures: Failures::default(),
         })
     }
 
@@ -129,10 +133,19 @@ impl User {
         self.totp.as_ref()
     }
 
-    /// The state.
+    /// The state that an administrator set.
     #[must_use]
     pub const fn state(&self) -> AccountState {
         self.state
+    }
+
+    /// The state at this time since 1970: an active account is locked while a lock-out lasts.
+    #[must_use]
+    pub fn state_at(&self, now: Duration) -> AccountState {
+        match self.state {
+            AccountState::Active if self.failures.lock_out(now) => AccountState::Locked,
+            state => state,
+        }
     }
 }
 
@@ -264,6 +277,24 @@ impl Users {
         let number = known.ok_or(UsersError::Unknown)?;
         let user = Arc::make_mut(&mut self.tables).accounts.get_mut(&number);
         user.map(Arc::make_mut).ok_or(UsersError::Unknown)
+    }
+
+    /// Notes the result of a login, by which accounts are locked out.
+    pub(super) fn note_login(
+        &mut self,
+        number: UserNumber,
+        succeeded: bool,
+        now: Duration,
+        lockout: Lockout,
+    ) {
+        let user = Arc::make_mut(&mut self.tables).accounts.get_mut(&number);
+        if let Some(user) = user.map(Arc::make_mut) {
+            user.failures = if succeeded {
+                Failures::default()
+            } else {
+                user.failures.and_another(now, lockout)
+            };
+        }
     }
 
     pub(super) fn accept_otp(&mut self, number: UserNumber, step: u64) {

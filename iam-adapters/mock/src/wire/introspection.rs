@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::request::RealmRequest;
 use super::response::{OAuthError, RealmResponse};
-use super::token::add_roles;
+use super::token::{add_roles, audience};
 use crate::iam::journal::Outcome;
 
 /// The introspection endpoint.
@@ -68,11 +68,15 @@ impl RealmRequest {
         };
         let user = directory.address_of(&session);
         let mut claims_of_token = Value::Object(directory.members_of(&session));
+        let mut audience = audience(&self.realm, &permissions);
+        audience.push(claims.aud.clone());
         let standard = json!({
             "exp": claims.exp,
             "iat": claims.iat,
             "iss": claims.iss,
-            "aud": claims.aud,
+            "jti": claims.id(),
+            "scope": claims.scope,
+            "aud": audience,
             "sub": claims.sub,
             "typ": "Refresh",
             "azp": claims.azp,

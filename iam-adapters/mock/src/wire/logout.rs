@@ -29,7 +29,8 @@ impl RealmRequest {
             return Ok(RealmResponse::page(Outcome::Ok));
         }
         let client = self.client()?;
-        let claims = self.refresh_token(&client)?;
+        let claims = self.refresh_token()?;
+        claims.check_client(&client)?;
         let session = claims.session().ok_or(OAuthError::GARBAGE)?;
         if self.realm.mock.directory().end_session_by_id(&session.id) {
             let parties = (claims.iss.as_str(), client.as_str());

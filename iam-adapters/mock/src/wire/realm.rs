@@ -15,7 +15,7 @@ use url::Url;
 use super::backchannel::Backchannel;
 use super::refresh_token::RefreshKey;
 use super::signing::RealmKeys;
-use crate::iam::Mock;
+use crate::iam::{Lockout, Mock};
 
 /// The Keycloak to emulate: with the same settings as the gateway.
 #[derive(Debug)]
@@ -178,14 +178,16 @@ impl Realm {
         self.send_logout_token(parties, subject, session_id).await
     }
 
-    /// Sends the logout token of a session from an issuer to an audience.
+    /// Sends the logout token of a session from an issuer to an audience. Only the gateway's client has an
+    /// address for logout tokens.
     pub(super) async fn send_logout_token(
         &self,
         parties: (&str, &str),
         subject: &Subject,
         session_id: &str,
     ) -> bool {
-        let Some(backchannel) = &self.server.backchannel else {
+        let is_gateway = parties.1 == self.server.settings.client_id;
+        let Some(backchannel) = self.server.backchannel.as_ref().filter(|_| is_gateway) else {
             return false;
         };
         let session = (subject.as_str(), session_id);
@@ -292,6 +294,20 @@ pub struct RealmSettingsChange {
     ssl_required: Option<bool>,
     #[serde(default)]
     other_clients: Option<Vec<OtherClient>>,
+    /// `null`: accounts are never locked out.
+    #[serde(default, deserialize_with = "present")]
+    #[expect(
+        clippy::option_option,
+        reason = "an absent member and null differ, as in RFC 7396"
+    )]
+    lockout: Option<Option<Lockout>>,
+}
+
+/// The value of a member that is present, which may be null.
+fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 impl Realm {
@@ -303,11 +319,13 @@ impl Realm {
             realm: String,
             #[serde(flatten)]
             settings: RealmSettings,
+            lockout: Option<Lockout>,
         }
 
         Description {
             realm: self.name.clone(),
             settings: self.settings().clone(),
+            lockout: self.mock.directory().lockout(),
         }
     }
 
@@ -321,6 +339,9 @@ impl Realm {
         set(&mut settings.ssl_required, change.ssl_required);
         if let Some(others) = &change.other_clients {
             settings.other_clients.clone_from(others);
+        }
+        if let Some(lockout) = change.lockout {
+            self.mock.directory().set_lockout(lockout);
         }
     }
 }

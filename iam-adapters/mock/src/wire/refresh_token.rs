@@ -10,9 +10,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::{Subject, UpstreamSession};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize, Serializer};
-use serde_json::json;
+use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
+use super::response::OAuthError;
 use crate::jws;
 
 /// The claims of a refresh token.
@@ -29,7 +30,10 @@ pub(super) struct Claims {
     typ: String,
     pub(super) azp: String,
     pub(super) sid: String,
-    scope: String,
+    pub(super) scope: String,
+    /// The audience of the access token.
+    aud_x: Value,
+    prov: String,
 }
 
 /// The default scopes of a realm.
@@ -42,6 +46,7 @@ impl Claims {
         issuer: &str,
         client: &str,
         (iat, exp): (u64, u64),
+        access_audience: Value,
     ) -> Self {
         Self {
             exp,
@@ -54,7 +59,20 @@ impl Claims {
             azp: client.to_owned(),
             sid: session.id.clone(),
             scope: SCOPE.to_owned(),
+            aud_x: access_audience,
+            prov: "default".to_owned(),
         }
+    }
+
+    /// The id of the token (`jti`). It is a secret, as the token is.
+    pub(super) fn id(&self) -> &str {
+        self.jti.expose_secret()
+    }
+
+    /// Fails unless the token was issued to this client.
+    pub(super) fn check_client(&self, client: &str) -> Result<(), OAuthError> {
+        let ours = self.azp == client;
+        ours.then_some(()).ok_or(OAuthError::OTHER_CLIENT)
     }
 
     /// The session of the directory.
@@ -129,7 +147,13 @@ mod tests {
             id: "sid".to_owned(),
             secret: "secret".into(),
         };
-        let claims = Claims::new(&session, "http://iam.test/realms/shop", "client", (1, 2));
+        let claims = Claims::new(
+            &session,
+            "http://iam.test/realms/shop",
+            "client",
+            (1, 2),
+            json!("account"),
+        );
         let token = key.sign(&claims).expect("a token");
         let read = key.verify(&token).expect("its own");
         assert_eq!(

@@ -127,9 +127,9 @@ impl RealmRequest {
         enabled.then_some(()).ok_or(OAuthError::REALM_DISABLED)
     }
 
-    /// The claims of the refresh token in the form. Fails unless this realm issued it to this client.
-    /// Its session may have ended.
-    pub(super) fn refresh_token(&self, client: &str) -> Result<Claims, OAuthError> {
+    /// The claims of the refresh token in the form. Fails unless this realm issued it. Its session may have
+    /// ended.
+    pub(super) fn refresh_token(&self) -> Result<Claims, OAuthError> {
         let token = self
             .form
             .value("refresh_token")
@@ -141,9 +141,6 @@ impl RealmRequest {
             .ok_or(OAuthError::GARBAGE)?;
         if claims.iss != self.issuer {
             return Err(OAuthError::issuer(&self.issuer));
-        }
-        if claims.azp != client {
-            return Err(OAuthError::OTHER_CLIENT);
         }
         Ok(claims)
     }

@@ -66,6 +66,14 @@ impl RealmResponse {
         }
     }
 
+    /// 200 without a body.
+    pub(super) fn empty() -> Self {
+        Self {
+            status: StatusCode::OK,
+            ..Self::no_content()
+        }
+    }
+
     /// 200 with a page of HTML.
     pub(super) fn page(outcome: Outcome) -> Self {
         Self::new(StatusCode::OK, HTML, PAGE.to_owned(), outcome)
@@ -161,6 +169,17 @@ impl OAuthError {
     pub(super) const NO_REFRESH_TOKEN: Self =
         client_error(400, "invalid_request", "No refresh token");
     pub(super) const NO_TOKEN: Self = client_error(400, "invalid_request", "Token not provided.");
+    pub(super) const NO_REVOKED_TOKEN: Self =
+        client_error(400, "invalid_request", "Token not provided");
+    /// The status is 200, because the token is not valid any more (RFC 7009 section 2.2).
+    pub(super) const REVOKED_TOKEN: Self = OAuthError {
+        status: 200,
+        error: "invalid_token",
+        description: Cow::Borrowed("Invalid token"),
+        outcome: Outcome::Inactive,
+    };
+    pub(super) const REVOKED_BY_OTHER: Self =
+        client_error(400, "invalid_request", "Unmatching clients");
     pub(super) const TOKEN_TYPE: Self =
         client_error(400, "invalid_request", "Unsupported token type.");
     pub(super) const GARBAGE: Self = invalid_grant("Invalid refresh token", Outcome::Inactive);

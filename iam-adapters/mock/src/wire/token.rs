@@ -11,7 +11,7 @@ use super::realm::Realm;
 use super::refresh_token::Claims;
 use super::request::RealmRequest;
 use super::response::{OAuthError, RealmResponse};
-use crate::iam::{AccountState, PendingCall};
+use crate::iam::PendingCall;
 use crate::random;
 
 /// The lifetime of an access token in seconds. The gateway does not use access tokens of the IAM.
@@ -89,8 +89,9 @@ impl RealmRequest {
         let now = self.realm.now();
         let lifetime = begun.expires_in.map_or(0, |lifetime| lifetime.as_secs());
         let times = (now, now.saturating_add(lifetime));
-        let claims = Claims::new(&begun.session, &self.issuer, client, times);
         let permissions = begun.permissions.unwrap_or_default();
+        let audience = one_or_list(&audience(&self.realm, &permissions));
+        let claims = Claims::new(&begun.session, &self.issuer, client, times, audience);
         let response = self.tokens(&claims, &begun.session, &permissions)?;
         Ok(RealmResponse {
             session: Some((begun.session.subject, begun.session.id)),
@@ -101,24 +102,24 @@ impl RealmRequest {
     /// A refresh does not extend the session: the idle timeout of the realm equals the maximum
     /// lifetime, as recommended for a realm with a gateway.
     fn refresh(&self, client: &str) -> Result<RealmResponse, OAuthError> {
-        let claims = self.refresh_token(client)?;
-        let session = claims.session().ok_or(OAuthError::GARBAGE)?;
+        let claims = self.refresh_token()?;
         if claims.exp <= self.realm.now() {
             return Err(OAuthError::EXPIRED);
         }
+        claims.check_client(client)?;
+        let session = claims.session().ok_or(OAuthError::GARBAGE)?;
         let directory = self.realm.mock.directory();
         let Introspection::Active { permissions, .. } = directory.introspect(&session) else {
-            let users = directory.users();
-            let user = users.iter().find(|user| *user.subject() == session.subject);
-            let disabled = user.is_some_and(|user| user.state() == AccountState::Disabled);
-            return Err(if disabled {
+            // The session is inactive because its account is disabled, or has ended.
+            return Err(if directory.user_of_session(&session).is_some() {
                 OAuthError::USER_DISABLED
             } else {
                 OAuthError::SESSION_OVER
             });
         };
         let times = (self.realm.now(), claims.exp);
-        let claims = Claims::new(&session, &self.issuer, client, times);
+        let audience = one_or_list(&audience(&self.realm, &permissions));
+        let claims = Claims::new(&session, &self.issuer, client, times, audience);
         self.tokens(&claims, &session, &permissions)
     }
 
@@ -161,6 +162,7 @@ impl RealmRequest {
             "iat": refresh.iat,
             "jti": random::id(),
             "iss": refresh.iss,
+            "aud": one_or_list(&audience(&self.realm, permissions)),
             "sub": refresh.sub,
             "typ": "Bearer",
             "azp": refresh.azp,
@@ -170,6 +172,24 @@ impl RealmRequest {
         });
         add_roles(&mut claims, &self.realm, permissions);
         claims
+    }
+}
+
+/// The client of the roles that every user has for their own account.
+const ACCOUNT: &str = "account";
+
+/// The clients of which the user has roles: the audience of access tokens.
+pub(super) fn audience(realm: &Realm, permissions: &Permissions) -> Vec<String> {
+    let client = realm.server.settings.permissions_client.clone();
+    let client = client.filter(|_| !permissions.is_empty());
+    client.into_iter().chain([ACCOUNT.to_owned()]).collect()
+}
+
+/// An audience of one is a string (RFC 7519 section 4.1.3).
+fn one_or_list(audience: &[String]) -> Value {
+    match audience {
+        [one] => json!(one),
+        _ => json!(audience),
     }
 }
 
@@ -185,7 +205,7 @@ pub(super) fn add_roles(claims: &mut Value, realm: &Realm, permissions: &Permiss
     let default_roles = format!("default-roles-{}", realm.name.to_lowercase());
     let permissions: Vec<_> = permissions.iter().map(Permission::as_str).collect();
     let mut of_realm = vec!["offline_access", &default_roles, "uma_authorization"];
-    let mut of_clients = json!({"account": {"roles": ACCOUNT_ROLES}});
+    let mut of_clients = json!({ACCOUNT: {"roles": ACCOUNT_ROLES}});
     let permissions_client = &realm.server.settings.permissions_client;
     match (permissions_client, of_clients.as_object_mut()) {
         (None, _) => of_realm.extend(permissions),
