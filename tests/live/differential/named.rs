@@ -127,6 +127,14 @@ pub(super) fn sequences() -> Vec<(&'static str, Sequence)> {
             ],
         ),
         (
+            "an incomplete account uses its one-time password up",
+            first(&[
+                SetState(1, State::Incomplete),
+                with_otp(Otp::Current),
+                with_otp(Otp::Current),
+            ]),
+        ),
+        (
             "an expired session is over for every call",
             [
                 vec![LOG_IN],

@@ -119,11 +119,13 @@ impl Directory {
                 Err(_) => {}
             }
         }
+        // As in Keycloak, which finds out that an account is incomplete after it has accepted the one-time password.
+        let accepts_otp = matches!(checked, Ok(()) | Err(Refusal::Incomplete));
+        if let (true, Some((number, _)), Some(step)) = (accepts_otp, &found, step) {
+            state.users.accept_otp(*number, step);
+        }
         checked.map_err(IamError::Refused)?;
         let (number, user) = found.ok_or(IamError::Refused(Refusal::InvalidCredentials))?;
-        if let Some(step) = step {
-            state.users.accept_otp(number, step);
-        }
         let (id, secret) = state
             .sessions
             .begin(number, now, self.session_lifetime)

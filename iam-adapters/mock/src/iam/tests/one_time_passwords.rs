@@ -112,6 +112,17 @@ async fn one_time_password_is_accepted_once_also_in_the_next_step() {
 }
 
 #[tokio::test]
+async fn incomplete_account_uses_its_one_time_password_up() {
+    let fixture = Fixture::with_otp();
+    let incomplete = fixture.iam().set_state(ALICE, AccountState::Incomplete);
+    incomplete.expect("alice");
+    let otp = fixture.otp(0);
+    for expected in [Some(Refusal::Incomplete), REFUSED] {
+        assert_eq!(fixture.refusal("alice-pass", &otp).await, expected);
+    }
+}
+
+#[tokio::test]
 async fn missing_wrong_and_used_one_time_password_are_refused_like_a_wrong_password() {
     let fixture = Fixture::with_otp();
     let missing = fixture.log_in(ALICE, "alice-pass").await;
