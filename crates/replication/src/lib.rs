@@ -22,7 +22,7 @@ use std::time::Duration;
 use iam_adapters::Clock;
 use tokio::time::sleep;
 
-pub use crate::redis::{Address, InvalidRedis, Redis, Sentinels, Warning};
+pub use crate::redis::{Address, Connect, Connecting, InvalidRedis, Redis, Sentinels, Warning};
 pub use fault::RedisFault;
 pub use outbox::Outbox;
 
@@ -166,6 +166,7 @@ impl ReplicationStream {
         }
         let [failures, known_networks] = &self.logins;
         tokio::select! {
+            biased;
             fault = self.revocations.run(&self.redis, &primary) => fault,
             fault = self.keep_alive(&connection, &primary) => fault,
             never = failures.keep_connected(&self.redis, &primary) => match never {},

@@ -138,6 +138,7 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
         let connection = redis.connect(primary).await?;
         self.outbox.connected();
         tokio::select! {
+            biased;
             fault = self.receive(&connection) => fault,
             fault = self.send(&connection) => fault,
         }

@@ -1,6 +1,7 @@
 //! Redis (RESP3): its address, directly or through Sentinel, and the commands on its streams.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -190,8 +191,15 @@ pub enum InvalidRedis {
 #[derive(Clone)]
 pub struct Redis(Arc<RedisServer>);
 
+/// Opens a connection to the server of a client.
+pub type Connect = dyn Fn(Client, AsyncConnectionConfig) -> Connecting + Send + Sync;
+
+/// A connection that is being opened.
+pub type Connecting = Pin<Box<dyn Future<Output = RedisResult<MultiplexedConnection>> + Send>>;
+
 struct RedisServer {
     address: Replaceable<Address>,
+    connect: Box<Connect>,
     // These do not change when the address is replaced.
     prefix: String,
     has_sentinels: bool,
@@ -218,12 +226,30 @@ pub enum Warning {
 }
 
 impl Redis {
-    /// Creates the client without connecting.
+    /// Creates the client without connecting. It connects over TCP.
     ///
     /// # Errors
     ///
     /// [`InvalidRedis`] if the certificates are invalid.
     pub fn new(address: Address) -> Result<Self, InvalidRedis> {
+        Self::over(address, |client, config| {
+            Box::pin(async move {
+                client
+                    .get_multiplexed_async_connection_with_config(&config)
+                    .await
+            })
+        })
+    }
+
+    /// The same over another network.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::new`].
+    pub fn over(
+        address: Address,
+        connect: impl Fn(Client, AsyncConnectionConfig) -> Connecting + Send + Sync + 'static,
+    ) -> Result<Self, InvalidRedis> {
         // An empty file would trust no authority, so every connection would fail.
         let certificates = address.authorities.as_deref();
         if certificates.is_some_and(|pem| CertificateDer::from_pem_slice(pem).is_err()) {
@@ -234,6 +260,7 @@ impl Redis {
         Ok(Self(Arc::new(RedisServer {
             prefix: address.prefix.clone(),
             has_sentinels: address.sentinels.is_some(),
+            connect: Box::new(connect),
             address: Replaceable::new(Arc::new(address)),
         })))
     }
@@ -350,7 +377,7 @@ impl Redis {
         for (host, port) in &sentinels.addresses {
             let ask = async {
                 let client = client(&address, (host, *port), &user)?;
-                let mut connection = open(&client, RESPONSE_DEADLINE).await?;
+                let mut connection = self.open(client).await?;
                 let mut question = cmd("SENTINEL");
                 question
                     .arg("GET-MASTER-ADDR-BY-NAME")
@@ -370,7 +397,7 @@ impl Redis {
         let Primary(host, port) = primary;
         let address = self.0.address.get();
         let client = client(&address, (host, *port), &address.user())?;
-        let mut inner = open(&client, RESPONSE_DEADLINE).await?;
+        let mut inner = self.open(client).await?;
         if self.0.has_sentinels {
             // Sentinel may not know yet that it is the primary no longer (Redis: Sentinel clients).
             let role: Vec<Value> = cmd("ROLE").query_async(&mut inner).await?;
@@ -379,6 +406,13 @@ impl Redis {
             }
         }
         Ok(Connection { inner })
+    }
+
+    async fn open(&self, client: Client) -> RedisResult<MultiplexedConnection> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_DEADLINE))
+            .set_response_timeout(Some(RESPONSE_DEADLINE));
+        (self.0.connect)(client, config).await
     }
 }
 
@@ -443,15 +477,6 @@ fn client(
         root_cert: address.authorities.clone(),
     };
     Client::build_with_tls(info, certificates)
-}
-
-async fn open(client: &Client, deadline: Duration) -> RedisResult<MultiplexedConnection> {
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(CONNECT_DEADLINE))
-        .set_response_timeout(Some(deadline));
-    client
-        .get_multiplexed_async_connection_with_config(&config)
-        .await
 }
 
 /// An open connection. Closed on drop.
