@@ -374,11 +374,15 @@ impl Gateway {
 
     async fn end_session(&self, opened: &OpenedSession<'_, '_>) -> Result<(), GatewayError> {
         let now = self.replica.clock.now();
+        let logged_out = opened.revocation(Cause::LoggedOut);
         if opened.session.has_expired(now) {
+            let has_replicas = self.replica.replicas.revocations.is_some();
+            if has_replicas && !opened.session.has_expired_by_every_clock(now) {
+                self.replica.publish(logged_out, now).await;
+            }
             return Ok(());
         }
         let upstream_logouts = &opened.iam.upstream_logouts;
-        let logged_out = opened.revocation(Cause::LoggedOut);
         let has_ended_upstream = || {
             self.replica
                 .revocations
