@@ -124,10 +124,14 @@ impl ModelFixture {
             .map(|(key, value)| (key.as_str(), value.as_str()))
             .collect();
         let mock = Mock::new(Arc::clone(&self.directory));
-        let is_shared = self.setting.replication && self.extent == Extent::Operations;
-        let sharing = is_shared.then(|| self.stream.sharing(number));
+        let sharing = self.are_connected().then(|| self.stream.sharing(number));
         let sharing = sharing.unwrap_or_default();
         Replica::start(self.extent, mock, clock, &overrides, sharing).await
+    }
+
+    /// Whether the replicas exchange revocations. Those of the whole service cannot.
+    pub(super) fn are_connected(&self) -> bool {
+        self.setting.replication && self.extent == Extent::Operations
     }
 
     /// The time since the beginning.

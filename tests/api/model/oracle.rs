@@ -192,7 +192,7 @@ impl<'a> ExpectedResult<'a> {
         let replicas = self.fixture.replicas.iter().enumerate();
         let mut others = replicas.filter(|(other, _)| *other != self.exchange.at);
         let mut reported = || others.any(|(_, other)| other.iam.reports().iter().any(is_usable));
-        self.fixture.setting.replication
+        self.fixture.are_connected()
             && (self.fixture.earlier_reports.iter().any(is_usable) || reported())
     }
 

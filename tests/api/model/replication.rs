@@ -60,7 +60,7 @@ impl ReplicationModel {
 impl ModelFixture {
     /// Connects a new process to the others, if they exchange revocations.
     pub(super) fn join(&mut self, replica: usize, connected: bool) {
-        if self.setting.replication
+        if self.are_connected()
             && let Some(gateway) = self.replicas[replica].api.gateway()
         {
             self.stream.measure(gateway);
@@ -75,7 +75,7 @@ impl ModelFixture {
 
     /// After a reconnect, the replica distrusts its cached data.
     pub(super) fn reconnect(&mut self, replica: usize) {
-        if self.setting.replication
+        if self.are_connected()
             && self.replicas[replica].api.gateway().is_some()
             && !self.stream.is_connected(replica)
         {
@@ -173,7 +173,7 @@ impl ModelFixture {
 
     /// A repeated revocation is sent only if it extends the earlier one.
     fn publish(&mut self, at: usize, what: Target, end: End) {
-        if !self.setting.replication || !self.replication.extend(at, what, end) {
+        if !self.are_connected() || !self.replication.extend(at, what, end) {
             return;
         }
         if self.stream.is_connected(at) {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use auth_gateway_core::timeline::DIFFERENCE_MAX;
+
 use super::case_counts::{Case, CaseCounts};
 use super::fixture::ModelFixture;
 use super::oracle::{Verdict, ensure, violation};
@@ -80,7 +82,8 @@ pub(super) fn log_out(
     let outage = fixture.availability(at);
     let state = &fixture.session_states[session];
     let expires_at = state.pair.expires_at;
-    let expired = fixture.clock_of(at).unix_seconds() >= expires_at;
+    let wall = fixture.clock_of(at).unix_seconds();
+    let expired = wall >= expires_at;
     let over = expired || state.known[at] == Some(KnownEnd::Ended);
     let has_ended = state.ended.is_some() || fixture.now() >= state.expires_at;
     let notified = fixture.learn_ends().contains(&(at, session));
@@ -104,6 +107,10 @@ pub(super) fn log_out(
         };
         fixture.learned(at, session, known);
         // The other replicas receive it, also if the IAM did not confirm it.
+        fixture.publish_logout(at, session);
+    } else if fixture.are_connected() && wall < expires_at + 2 * DIFFERENCE_MAX.as_secs() {
+        // By the clocks of the others it may still be active.
+        fixture.learned(at, session, KnownEnd::LoggedOut);
         fixture.publish_logout(at, session);
     }
     Ok(())
