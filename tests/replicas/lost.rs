@@ -9,7 +9,7 @@ use test_support::wait::until;
 
 use crate::fixture::{ReplicaFixture, log_in, log_out, refuses, serves};
 use crate::metrics::{has_received, has_sent_all};
-use test_support::redis_server::Server;
+use test_support::redis_server::{STREAM, Server};
 
 #[tokio::test]
 async fn revocations_that_redis_lost_are_added_again_by_the_replicas() {
@@ -33,6 +33,23 @@ async fn revocations_that_redis_lost_are_added_again_by_the_replicas() {
     // The IAM has not received the logout.
     let [late] = fixture.replicas().await;
     assert!(!serves(&late, &session).await);
+}
+
+/// No replica has an earlier entry by which it could find out.
+#[tokio::test]
+async fn first_revocation_is_added_again_although_no_replica_has_read_it() {
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let [one] = fixture.replicas().await;
+    let session = log_in(&one).await;
+    let mut admin = fixture.redis.admin();
+    log_out(&one, &session).await;
+    admin.run("FLUSHALL");
+    until("the revocation to be there again", async || {
+        admin.revocations().len() == 1
+    })
+    .await;
 }
 
 /// Its clock decides neither what the others read nor what Redis keeps.
@@ -81,17 +98,19 @@ async fn entries_that_have_expired_by_the_clock_of_redis_are_removed() {
         .saturating_sub(Duration::from_secs(11 * 3_600));
     let clock = Arc::new(ManualClock::at(past));
     let fixture = ReplicaFixture::with_clock(redis, Arc::clone(&clock));
+    // Otherwise the replica reads all of the stream again after its first entry.
+    (fixture.redis.admin()).words(&["XADD", STREAM, "1-1", "r", "x"]);
     let [one] = fixture.replicas().await;
     log_out(&one, &log_in(&one).await).await;
     clock.advance(Duration::from_secs(4 * 3_600));
     let session = log_in(&one).await;
     log_out(&one, &session).await;
     has_sent_all(&one).await;
-    assert_eq!(fixture.redis.admin().revocations().len(), 2);
+    assert_eq!(fixture.redis.admin().revocations().len(), 3);
     let [late] = fixture.replicas().await;
     has_received(&late, 1).await;
     assert!(!serves(&late, &session).await);
-    assert_eq!(fixture.redis.admin().revocations().len(), 1);
+    assert_eq!(fixture.redis.admin().revocations().len(), 2);
 }
 
 #[tokio::test]

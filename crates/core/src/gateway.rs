@@ -377,7 +377,8 @@ impl Gateway {
         let logged_out = opened.revocation(Cause::LoggedOut);
         if opened.session.has_expired(now) {
             let has_replicas = self.replica.replicas.revocations.is_some();
-            if has_replicas && !opened.session.has_expired_by_every_clock(now) {
+            // By the clock of another replica it may be active.
+            if has_replicas && logged_out.forget_at > now.unix_seconds() {
                 self.replica.publish(logged_out, now).await;
             }
             return Ok(());

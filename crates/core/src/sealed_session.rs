@@ -5,8 +5,6 @@ use std::borrow::Cow;
 use iam_adapters::{Moment, Subject, UpstreamSession};
 use serde::{Deserialize, Serialize};
 
-use crate::timeline::DIFFERENCE_MAX;
-
 /// The version of the format of [`SealedSession`]. Sessions in another format are refused.
 pub const FORMAT: u8 = 2;
 
@@ -48,12 +46,6 @@ impl SealedSession<'_> {
     #[must_use]
     pub fn has_expired(&self, now: Moment) -> bool {
         now.unix_seconds() >= self.exp
-    }
-
-    /// Whether it has expired at every replica: their clocks may differ by [`DIFFERENCE_MAX`] from the true time.
-    pub(crate) fn has_expired_by_every_clock(&self, now: Moment) -> bool {
-        let differing = DIFFERENCE_MAX.as_secs() * 2;
-        now.unix_seconds() >= self.exp.saturating_add(differing)
     }
 
     /// The IAM's session, for a call to the adapter; `None` if the subject is empty.

@@ -2,6 +2,7 @@
 //! new entries every [`Codec::READ_PAUSE`], and adds its own.
 
 use std::hash::Hash;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use iam_adapters::name::Name as _;
 use tokio::time::{Instant, sleep};
 
 use super::outbox::Outbox;
-use super::redis::{Connection, Page, Primary, Redis, Stream};
+use super::redis::{BEGINNING, Connection, Page, Primary, Redis, Stream};
 use super::{Never, RedisFault};
 use auth_gateway_core::event::{EntryOutcome, Event, Ignored};
 use auth_gateway_core::replica_state::ReplicaState;
@@ -58,6 +59,9 @@ pub(super) trait Codec<const N: usize> {
     /// whatever its size. And reading each entry by itself costs every replica more than the logout.
     const READ_PAUSE: Duration;
 
+    /// Whether entries that Redis has lost are added again.
+    const ADDS_AGAIN: bool = false;
+
     /// Identifies the keys with which entries are authenticated. With other keys the stream is read again:
     /// entries of a key that was unknown were ignored.
     fn key_ids(&self) -> Vec<[u8; KEY_ID_LEN]>;
@@ -73,7 +77,8 @@ pub(super) trait Codec<const N: usize> {
     /// The whole stream has been read for the first time on this connection.
     fn initial_sync_done(&self) {}
 
-    /// Those items of all entries that are not in the stream although they were.
+    /// Those items of all entries that are not in the stream although they were, if they are [added
+    /// again](Self::ADDS_AGAIN).
     fn missing(&self, _is_missing: &dyn Fn(&Self::Item) -> bool) -> Vec<Self::Item> {
         Vec::new()
     }
@@ -98,6 +103,8 @@ pub(super) struct Log<C: Codec<N>, const N: usize> {
     stream: Stream<N>,
     codec: C,
     outbox: Outbox<C::Item>,
+    /// Whether this replica has added an entry since the last reading of the whole stream began.
+    has_added: AtomicBool,
     state: Mutex<LogState>,
     replica: Arc<ReplicaState>,
 }
@@ -113,6 +120,7 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
             stream,
             codec,
             outbox,
+            has_added: AtomicBool::new(false),
             state: Mutex::new(LogState {
                 received: Err(RedisFault::NotRead),
                 stored: Ok(()),
@@ -226,6 +234,7 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
         loop {
             let keys = codec.key_ids();
             outbox.begin_reading();
+            self.has_added.store(false, Ordering::Relaxed);
             let apply = |page: &Page<N>| self.apply(page);
             let mut last = connection.read_all(stream, apply).await?;
             if std::mem::take(&mut is_first) {
@@ -244,6 +253,10 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
                     break;
                 };
                 self.apply(&page);
+                if C::ADDS_AGAIN && last == BEGINNING && self.has_added.load(Ordering::Relaxed) {
+                    // If the stream was deleted meanwhile, no earlier entry shows it.
+                    break;
+                }
                 last = page.last.unwrap_or(last);
                 if requeue_at.take_if(|at| *at <= Instant::now()).is_some() {
                     let missing = outbox.requeue_missing(|is_missing| codec.missing(is_missing));
@@ -274,6 +287,7 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
             let batch = self.outbox.offer(BATCH_MAX, |item| codec.load(item)).await;
             let entries = codec.encode(&batch);
             let results = connection.append(&self.stream, entries.into_iter()).await?;
+            self.has_added.store(true, Ordering::Relaxed);
             self.outbox
                 .settle(&batch, &results, |item| codec.load(item));
             let refused: Vec<_> = results.into_iter().filter_map(Result::err).collect();

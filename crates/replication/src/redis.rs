@@ -141,7 +141,8 @@ const LOGINS_MAX: usize = 100_000;
 /// failed logins do not push them out.
 const KNOWN_NETWORKS_MAX: usize = 500_000;
 
-const BEGINNING: &str = "0-0";
+/// The id before that of the first entry of a stream.
+pub(super) const BEGINNING: &str = "0-0";
 
 /// The address of a Redis, and the credentials of the gateway.
 #[derive(Debug, Clone)]

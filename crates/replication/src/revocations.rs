@@ -20,6 +20,7 @@ impl Codec<ENTRY_LEN> for RevocationCodec {
     type Content = Revocation;
 
     const READ_PAUSE: Duration = Duration::from_millis(25);
+    const ADDS_AGAIN: bool = true;
 
     fn key_ids(&self) -> Vec<[u8; KEY_ID_LEN]> {
         let keys = self.0.keys.sealing.key_set();

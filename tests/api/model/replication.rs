@@ -10,9 +10,6 @@ use super::oracle::Exchange;
 use super::scenario::REPLICAS;
 use super::state::{KnownEnd, Window};
 
-/// The largest difference between the clocks of replicas.
-pub(super) const SKEW: u64 = 60;
-
 /// What a revocation ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Target {
@@ -117,7 +114,8 @@ impl ModelFixture {
     pub(super) fn publish_logout(&mut self, at: usize, session: usize) {
         let end = End {
             until: u64::MAX,
-            retained_until: self.session_states[session].pair.expires_at + SKEW,
+            retained_until: self.session_states[session].pair.expires_at
+                + 2 * DIFFERENCE_MAX.as_secs(),
         };
         self.publish(at, Target::Session(session), end);
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use iam_adapters::Moment;
 
 use super::super::error::InvalidSession;
-use super::super::keys::CLOCK_SKEW;
 use super::super::timeline::DIFFERENCE_MAX;
 use super::{RevocationId, RevocationIndex};
 
@@ -113,7 +112,7 @@ impl Revocation {
             id,
             cause,
             begun_until: u64::MAX,
-            forget_at: expires_at.saturating_add(CLOCK_SKEW.as_secs()),
+            forget_at: by_every_clock(expires_at),
         }
     }
 
@@ -131,14 +130,13 @@ impl Revocation {
             id,
             cause: kind.usual_cause(),
             begun_until,
-            forget_at: last_expiry(now, max_lifetime),
+            forget_at: by_every_clock(now.unix_seconds().saturating_add(max_lifetime.as_secs())),
         }
     }
 }
 
-/// When the last session that exists now has expired by every clock: that of the replica that made
-/// it may be ahead, and that of the replica that removes the entry may be behind.
-fn last_expiry(now: Moment, max_lifetime: Duration) -> u64 {
-    let longest = max_lifetime.saturating_add(DIFFERENCE_MAX * 2).as_secs();
-    now.unix_seconds().saturating_add(longest)
+/// When sessions that expire at this time have expired at every replica: the clock of the one that made
+/// them may be ahead, and that of the one that removes the entry may be behind.
+const fn by_every_clock(expires_at: u64) -> u64 {
+    expires_at.saturating_add(DIFFERENCE_MAX.as_secs() * 2)
 }

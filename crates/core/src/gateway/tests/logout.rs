@@ -8,7 +8,10 @@ use super::login::faults;
 use super::test_gateway::{LIVENESS, TestGateway, refresh_period, without_refresh};
 use crate::error::{GatewayError, InvalidSession, NotReady};
 use crate::revocations::Capacity;
+use crate::timeline::DIFFERENCE_MAX;
 use test_support::scripted_iam::Reply;
+
+const DAY: Duration = Duration::from_hours(24);
 
 #[tokio::test]
 async fn session_is_revoked_before_the_call_to_the_iam() {
@@ -128,7 +131,7 @@ async fn revocations_are_kept_until_the_sessions_would_have_expired() {
         );
     }
     assert_eq!(gateway.inner.replica.revocations.count(), 2_000);
-    gateway.clock.advance(Duration::from_secs(86_400 + 61));
+    gateway.clock.advance(DAY + 2 * DIFFERENCE_MAX);
     for _ in 0..2_100 {
         let session = gateway.log_in("alice").await;
         gateway.log_out(&session).await.unwrap();
@@ -209,6 +212,6 @@ async fn full_table_of_revocations_refuses_logins_and_still_ends_sessions() {
     assert_eq!(refused, Err(InvalidSession::Ended.into()));
     assert!(gateway.granted(&bystander).await.is_ok());
     // Once the sessions that ended would have expired.
-    gateway.clock.advance(Duration::from_secs(86_400 + 61));
+    gateway.clock.advance(DAY + 2 * DIFFERENCE_MAX);
     gateway.log_in("alice").await;
 }
