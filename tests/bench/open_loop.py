@@ -68,12 +68,12 @@ def without_garbage_collection():
 
 
 class ConnectionPool:
-    """Connections to one server: free ones, and those with a request in flight."""
+    """Connections, `count` to each server: free ones, and those with a request in flight."""
 
-    def __init__(self, url, count, stack):
+    def __init__(self, urls, count, stack):
         self.poll = stack.enter_context(contextlib.closing(select.epoll()))
         self.open = {}
-        for _ in range(count):
+        for url in urls * count:
             connection = stack.enter_context(wire.connect(url))
             connection.setblocking(False)
             self.poll.register(connection, select.EPOLLIN)
@@ -126,7 +126,7 @@ def run(url, requests, rate, connections, expect, spin, follow=None, status=200,
     latencies, lateness = [], []
     clock = time.perf_counter
     with contextlib.ExitStack() as stack:
-        pool = ConnectionPool(url, connections, stack)
+        pool = ConnectionPool([url], connections, stack)
         stack.enter_context(without_garbage_collection())
         begin = begin or clock() + 0.01
         deadline = begin + len(requests) / rate + RESPONSE_TIMEOUT_SECONDS

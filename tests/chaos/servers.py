@@ -172,18 +172,100 @@ backend replicas
 class Redis(Server):
     """Redis without persistence: a kill loses the revocations."""
 
-    def __init__(self, redis, folder):
-        super().__init__("redis", folder)
+    def __init__(self, redis, folder, name="redis", primary=None):
+        super().__init__(name, folder)
         self.redis = redis
+        # The server whose data it copies, or None.
+        self.primary = primary
         (self.port,) = machine.free_ports(1)
 
     def command(self):
-        return [self.redis, "--bind", "127.0.0.1", "--port", self.port, "--save", "", "--appendonly", "no"]
+        copied = ["--replicaof", "127.0.0.1", self.primary.port] if self.primary else []
+        # A replica writes what it copies to a file first.
+        files = ["--dir", self.log.parent, "--dbfilename", f"{self.name}.rdb"]
+        return [self.redis, "--bind", "127.0.0.1", "--port", self.port, "--save", "", "--appendonly", "no", *files, *copied]
 
     def is_ready(self):
-        done = subprocess.run(
-            ["redis-cli", "-p", str(self.port), "ping"], capture_output=True, text=True, timeout=10)
-        return done.stdout.strip() == "PONG"
+        if self.primary is None:
+            return redis_cli(self.port, "ping") == ["PONG"]
+        return redis_cli(self.port, "role")[3:4] == ["connected"]
+
+
+def redis_cli(port, *words):
+    """The lines of the response."""
+    done = subprocess.run(["redis-cli", "-p", str(port), *words], capture_output=True, text=True, timeout=10)
+    return done.stdout.split("\n")[:-1]
+
+
+class Sentinel(Server):
+    """One Sentinel, whose word suffices."""
+
+    PRIMARY = "of-the-test"
+
+    def __init__(self, redis, folder, primary):
+        super().__init__("sentinel", folder)
+        self.redis = redis
+        (self.port,) = machine.free_ports(1)
+        self.file = folder / "sentinel.conf"
+        self.file.write_text(
+            f"port {self.port}\nbind 127.0.0.1\ndir {folder}\n"
+            f"sentinel monitor {self.PRIMARY} 127.0.0.1 {primary.port} 1\n"
+            f"sentinel down-after-milliseconds {self.PRIMARY} 500\n"
+            f"sentinel failover-timeout {self.PRIMARY} 2000\n")
+
+    def command(self):
+        return [self.redis, self.file, "--sentinel"]
+
+    def is_ready(self):
+        """Ready when it knows the replica, which it needs for a failover."""
+        return "slave" in redis_cli(self.port, "sentinel", "replicas", self.PRIMARY)
+
+    def primary_port(self):
+        return int(redis_cli(self.port, "sentinel", "get-master-addr-by-name", self.PRIMARY)[1])
+
+
+class FailingOverRedis:
+    """A primary and a replica without persistence, and a Sentinel. Killing the primary makes the other one the primary."""
+
+    name = "redis"
+
+    def __init__(self, redis, folder):
+        self.primary = Redis(redis, folder, "redis-1")
+        self.other = Redis(redis, folder, "redis-2", self.primary)
+        self.sentinel = Sentinel(redis, folder, self.primary)
+        self.failover_seconds = []
+
+    def servers(self):
+        """In the order of their start."""
+        return self.primary, self.other, self.sentinel
+
+    def settings(self):
+        return {
+            # Nothing listens there: the address comes from the Sentinel.
+            "redis.url": "redis://127.0.0.1:1",
+            "redis.sentinel.addresses": f"127.0.0.1:{self.sentinel.port}",
+            "redis.sentinel.master": Sentinel.PRIMARY,
+        }
+
+    def check(self):
+        for server in self.servers():
+            server.check()
+
+    def kill(self):
+        """Returns when the Sentinel names the other one."""
+        killed = time.monotonic()
+        self.primary.kill()
+        while self.sentinel.primary_port() != self.other.port:
+            if time.monotonic() - killed > READY_SECONDS:
+                raise ServerError(f"no failover:\n{self.sentinel.log_tail()}")
+            time.sleep(0.05)
+        self.failover_seconds.append(time.monotonic() - killed)
+        self.primary, self.other = self.other, self.primary
+
+    def start(self):
+        """Starts the killed one as a replica of the new primary."""
+        self.primary.primary, self.other.primary = None, self.primary
+        self.other.start()
 
 
 class Launched(Server):
