@@ -73,7 +73,10 @@ class Kratos(Server):
 
 
 def dsn(folder):
-    return f"sqlite://{folder / DATABASE}?_fk=true&mode=rwc&_busy_timeout=20000&_sync=OFF"
+    # SQLite alone orders the transactions, each from its beginning, and each has connections for the reads within it.
+    # With the locks of Kratos' library, a statement can wait for a transaction that waits for that statement's lock.
+    waiting = "lock=false&_busy_timeout=20000&_txlock=immediate&_journal_mode=WAL&max_conns=100&max_idle_conns=100"
+    return f"sqlite://{folder / DATABASE}?_fk=true&mode=rwc&_sync=OFF&{waiting}"
 
 
 def write_configuration(folder, port, admin_port, *, passwords):

@@ -2,8 +2,6 @@
 
 mod server;
 
-use std::fs;
-
 use iam_adapters::{
     Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, Refusal,
     UpstreamSession,
@@ -75,8 +73,7 @@ async fn failing_database_ends_no_session_and_refuses_no_login() {
     );
     let adapter = server.adapter();
     assert_eq!(adapter.end_session(&ended).await, Ok(()));
-    let database = fs::read(server.database()).expect("the database");
-    fs::write(server.database(), vec![b'x'; database.len()]).expect("written");
+    server.change_database("ALTER TABLE sessions RENAME TO missing");
     let whoami = server.whoami(&session).await;
     assert_eq!(whoami, StatusCode::UNAUTHORIZED);
     assert_eq!(adapter.probe().await, Ok(()));
@@ -88,7 +85,7 @@ async fn failing_database_ends_no_session_and_refuses_no_login() {
     }
     let fault = log_in(&server, &user).await;
     assert!(matches!(fault, Err(IamError::Failed(_))), "{fault:?}");
-    fs::write(server.database(), database).expect("written");
+    server.change_database("ALTER TABLE missing RENAME TO sessions");
     let introspected = adapter.introspect(&session).await;
     assert!(matches!(introspected, Ok(Introspection::Active { .. })));
     assert_eq!(

@@ -1,6 +1,6 @@
 //! A real Kratos, its administrator, and the adapter for it.
 
-use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -83,8 +83,13 @@ impl Server {
         &self.facts.admin
     }
 
-    pub(super) fn database(&self) -> &Path {
-        Path::new(&self.facts.database)
+    /// Executes a statement in the database of the server.
+    pub(super) fn change_database(&self, statement: &str) {
+        const PROGRAM: &str =
+            "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=20).execute(sys.argv[2])";
+        let arguments = ["-c", PROGRAM, &self.facts.database, statement];
+        let result = Command::new("python3").args(arguments).status();
+        assert!(result.expect("python3").success(), "{statement}");
     }
 
     /// A call of the administrative API.
