@@ -20,7 +20,7 @@ use crate::error::{GatewayError, InvalidSession, NotReady};
 use crate::event::{Event, LoginEnd};
 use crate::iams::{Iam, IamParts, Iams};
 use crate::identifiers::Identifier;
-use crate::introspection_cache::{ActiveSession, IntrospectionRequest, session_digest};
+use crate::introspection_cache::{ActiveSession, IntrospectionRequest};
 use crate::login_limiter::Limits;
 use crate::logout_token_limiter::LogoutTokenRateLimiter;
 use crate::replica_state::ReplicaState;
@@ -171,11 +171,9 @@ impl Gateway {
             .session_tokens
             .seal(iam, session_id, upstream, requested_at, expires_at)
             .inspect_err(|_| abandon(iam, upstream))?;
-        let fingerprint = iam.introspection_cache.fingerprint(
-            &session_token,
-            &content,
-            upstream.subject.as_str(),
-        );
+        let key = iam.introspection_cache.session_key(session_id, &content);
+        let subject = upstream.subject.as_str();
+        let fingerprint = (iam.introspection_cache).fingerprint(key, &session_token, subject);
         let claims = authenticated.claims;
         let user = authenticated.permissions.map(|permissions| {
             Arc::new(UserData {
@@ -274,15 +272,17 @@ impl Gateway {
             return Err(InvalidSession::Expired.into());
         }
         revoked?;
-        let cached = session_digest(opened.content);
-        let fresh = iam.introspection_cache.fresh(&cached, arrived);
+        let key = iam
+            .introspection_cache
+            .session_key(opened.id, opened.content);
+        let fresh = iam.introspection_cache.fresh(&key, arrived);
         let (ActiveSession { user, source }, now) = if let Some(user) = fresh {
             (ActiveSession::new(user, DataSource::Hit), arrived)
         } else {
             let introspected = IntrospectionRequest {
-                fingerprint: iam.introspection_cache.fingerprint(
+                fingerprint: (iam.introspection_cache).fingerprint(
+                    key,
                     session_token,
-                    opened.content,
                     &session.sub,
                 ),
                 revocation: opened.revocation(Cause::Inactive),

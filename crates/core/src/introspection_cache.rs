@@ -1,7 +1,7 @@
 //! Cached data from the IAM: how old it may be, and introspection when it is older.
 //!
-//! Two caches: whether a session is active, by the hash of the whole content of its token, and the
-//! permissions of its user, by the hash of adapter, issuer and subject. A value comes only from a
+//! Two caches: whether a session is active, by its id and a keyed hash of the whole content of its token,
+//! and the permissions of its user, by the hash of adapter, issuer and subject. A value comes only from a
 //! response of the IAM. Its age begins when the request was *sent*, because the response may lack
 //! later changes. No part of a client's request is part of a value.
 //!
@@ -14,6 +14,7 @@
 pub mod shared;
 
 use std::fmt;
+use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ use super::error::{GatewayError, InvalidSession};
 use super::event::Event;
 use super::replica_state::ReplicaState;
 use super::revocations::{Revocation, RevocationId};
+use super::session_id::SessionId;
 use super::single_flight::{Flight, SingleFlight};
 use crate::results::{DataSource, LookUp};
 
@@ -64,10 +66,20 @@ pub struct Freshness {
     pub stale_if_error: Duration,
 }
 
+/// The key of a session in the caches.
+///
+/// A holder of a sealing key can seal several contents with one id. To find two with one hash, it can only
+/// guess, because the hash has a secret key and is never shown. Each guess costs an introspection.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct SessionKey {
+    id: SessionId,
+    content: u64,
+}
+
 /// The keys of a session and its subject in the caches.
 #[derive(Clone, Copy)]
 pub(super) struct Fingerprint {
-    pub(super) session: Digest,
+    pub(super) session: SessionKey,
     subject: Digest,
     /// Of the session token: shared data is sealed for it.
     token: Digest,
@@ -114,10 +126,12 @@ struct CachedUser {
 #[derive(Clone)]
 pub(super) struct Caches {
     /// Each with the key of its subject in `permissions`, which would otherwise be hashed each time.
-    liveness: Cache<Digest, AliveSession>,
+    liveness: Cache<SessionKey, AliveSession>,
     permissions: Cache<Digest, CachedUser>,
     /// By session, with the time of the fault.
-    faults: Cache<Digest, (Moment, IamError)>,
+    faults: Cache<SessionKey, (Moment, IamError)>,
+    /// Has the secret key of the hashes in session keys.
+    contents: RandomState,
 }
 
 impl Caches {
@@ -131,7 +145,7 @@ impl Caches {
         };
         let liveness = Cache::builder()
             .max_capacity(max_bytes / 2)
-            .weigher(|_, _| weight(size_of::<AliveSession>()))
+            .weigher(|_, _| weight(size_of::<(SessionKey, AliveSession)>()))
             .time_to_live(lifetime(|each| each.liveness))
             .build();
         let permissions = Cache::builder()
@@ -144,7 +158,7 @@ impl Caches {
                 let claims = usize::from(held.claims.heap_size() > 0);
                 let allocations = held.permissions.len() + claims + 2;
                 let heap = held.heap_size() + arc + ALLOCATION_OVERHEAD * allocations;
-                weight(size_of::<CachedUser>() + heap)
+                weight(size_of::<(Digest, CachedUser)>() + heap)
             })
             .time_to_live(lifetime(|each| each.permissions))
             .build();
@@ -157,6 +171,7 @@ impl Caches {
             liveness,
             permissions,
             faults,
+            contents: RandomState::new(),
         }
     }
 
@@ -181,10 +196,11 @@ pub struct CacheUsage {
     pub max_bytes: u64,
 }
 
-fn usage_of<V: Clone + Send + Sync + 'static>(
-    name: &'static str,
-    cache: &Cache<Digest, V>,
-) -> CacheUsage {
+fn usage_of<K, V>(name: &'static str, cache: &Cache<K, V>) -> CacheUsage
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
     // Otherwise the counts lack the latest changes, and contain entries that have expired.
     cache.run_pending_tasks();
     CacheUsage {
@@ -203,7 +219,7 @@ pub(super) struct IntrospectionCache {
     /// SHA-256 over adapter and issuer, to be completed with the subject.
     subjects: Context,
     caches: Caches,
-    in_flight: SingleFlight<Digest, IntrospectionOutcome>,
+    in_flight: SingleFlight<SessionKey, IntrospectionOutcome>,
 }
 
 /// The memory of an entry beside its key and value: moka's own data. Measured as resident
@@ -249,33 +265,40 @@ impl IntrospectionCache {
         }
     }
 
-    /// The keys of a session, by the whole content of its token, and of its subject.
+    /// The key of the session with this id, by the whole content of its token. Not by the token, which is
+    /// longer: the content is all of the session.
+    pub(super) fn session_key(&self, id: SessionId, content: &[u8]) -> SessionKey {
+        let content = self.caches.contents.hash_one(content);
+        SessionKey { id, content }
+    }
+
+    /// The keys of a session and of its subject.
     pub(super) fn fingerprint(
         &self,
+        session: SessionKey,
         session_token: &str,
-        content: &[u8],
         subject: &str,
     ) -> Fingerprint {
         let mut subjects = self.subjects.clone();
         subjects.update(subject.as_bytes());
         Fingerprint {
-            session: session_digest(content),
+            session,
             subject: bytes_of(&subjects.finish()),
             token: bytes_of(&digest(&SHA256, session_token.as_bytes())),
         }
     }
 
     /// Permissions that are fresh enough to sign a token with. Does not call the IAM.
-    pub(super) fn fresh(&self, session: &Digest, now: Moment) -> Option<Arc<UserData>> {
+    pub(super) fn fresh(&self, session: &SessionKey, now: Moment) -> Option<Arc<UserData>> {
         self.within(session, now, AgeLimit::Spread)
     }
 
-    fn within(&self, session: &Digest, now: Moment, limit: AgeLimit) -> Option<Arc<UserData>> {
+    fn within(&self, session: &SessionKey, now: Moment, limit: AgeLimit) -> Option<Arc<UserData>> {
         let AliveSession {
             requested_at: alive_at,
             subject,
         } = self.caches.liveness.get(session)?;
-        let age_max = self.age_max(self.freshness.liveness, session, limit);
+        let age_max = self.age_max(self.freshness.liveness, session.id.as_bytes(), limit);
         if now.since(alive_at) >= age_max || self.replica.revocations.missed_since(alive_at) {
             return None;
         }
@@ -284,7 +307,7 @@ impl IntrospectionCache {
         (now.since(known.requested_at) < age_max).then_some(known.user)
     }
 
-    fn age_max(&self, freshness: Duration, of: &Digest, limit: AgeLimit) -> Duration {
+    fn age_max(&self, freshness: Duration, of: &[u8], limit: AgeLimit) -> Duration {
         match limit {
             AgeLimit::Spread => spread(freshness, of),
             AgeLimit::Full => freshness,
@@ -560,22 +583,16 @@ const fn may_be_of_one_session(fault: &IamError) -> bool {
     }
 }
 
-/// Between 90 % and 100 % of a freshness, always the same for one key. Keys are hashes, so their
-/// first byte spreads them evenly.
-fn spread(freshness: Duration, of: &Digest) -> Duration {
-    let [first, ..] = of;
-    freshness.saturating_sub(freshness / (10 * 256) * u32::from(*first))
+/// Between 90 % and 100 % of a freshness, always the same for one hash or random id: their first byte
+/// spreads them evenly.
+fn spread(freshness: Duration, of: &[u8]) -> Duration {
+    let first = of.first().copied().unwrap_or_default();
+    freshness.saturating_sub(freshness / (10 * 256) * u32::from(first))
 }
 
-/// The memory of an entry whose value has this size.
-fn weight(value: usize) -> u32 {
-    let bytes = size_of::<Digest>() + ENTRY_OVERHEAD + value;
-    u32::try_from(bytes).unwrap_or(u32::MAX)
-}
-
-/// The key of a session in the caches. Not by its token, which is longer: the content is all of the session.
-pub(super) fn session_digest(content: &[u8]) -> Digest {
-    bytes_of(&digest(&SHA256, content))
+/// The memory of an entry whose key and value have this size.
+fn weight(entry: usize) -> u32 {
+    u32::try_from(entry + ENTRY_OVERHEAD).unwrap_or(u32::MAX)
 }
 
 fn bytes_of(digest: &aws_lc_rs::digest::Digest) -> Digest {

@@ -38,6 +38,12 @@ fn cache() -> IntrospectionCache {
     cache_of(ScriptedIam::default(), MIB)
 }
 
+/// Of a session with this content. All have the same id.
+fn fingerprint_in(cache: &IntrospectionCache, content: &[u8], subject: &str) -> Fingerprint {
+    let key = cache.session_key(SessionId::DUMMY, content);
+    cache.fingerprint(key, "token", subject)
+}
+
 fn permissions(names: &[&str]) -> Arc<UserData> {
     let names = names.iter().map(|name| Permission::parse(name).unwrap());
     Arc::new(UserData {
@@ -60,7 +66,7 @@ fn subject_of(name: &'static str, issuer: &'static str, subject: &str) -> Digest
         ..ScriptedIam::default()
     };
     let cache = cache_of(iam, MIB);
-    cache.fingerprint("token", b"token", subject).subject
+    fingerprint_in(&cache, b"token", subject).subject
 }
 
 #[test]
@@ -103,10 +109,10 @@ proptest! {
         other[at.index(one.len())] = b'_';
         let other = String::from_utf8(other).unwrap();
         let held = permissions(&["read"]);
-        let fingerprint = cache.fingerprint("token", one.as_bytes(), "s");
+        let fingerprint = fingerprint_in(&cache, one.as_bytes(), "s");
         cache.insert(&fingerprint, super::tests::at(0), Some(held));
         prop_assert!(cache.fresh(&fingerprint.session, super::tests::at(0)).is_some());
-        let other = cache.fingerprint("token", other.as_bytes(), "s");
+        let other = fingerprint_in(&cache, other.as_bytes(), "s");
         prop_assert!(cache.fresh(&other.session, super::tests::at(0)).is_none());
     }
 }
@@ -115,16 +121,12 @@ proptest! {
 fn cache_key_covers_every_byte_of_the_content() {
     let cache = cache();
     let long = "x".repeat(TOKEN_BYTES_MAX);
-    let mut names = HashSet::from([cache.fingerprint("token", long.as_bytes(), "s").session]);
+    let mut names = HashSet::from([fingerprint_in(&cache, long.as_bytes(), "s").session]);
     for at in 0..long.len() {
         let mut other = long.clone();
         other.replace_range(at..=at, "y");
-        names.insert(cache.fingerprint("token", other.as_bytes(), "s").session);
-        names.insert(
-            cache
-                .fingerprint("token", &long.as_bytes()[..at], "s")
-                .session,
-        );
+        names.insert(fingerprint_in(&cache, other.as_bytes(), "s").session);
+        names.insert(fingerprint_in(&cache, &long.as_bytes()[..at], "s").session);
     }
     assert_eq!(names.len(), 2 * long.len() + 1);
 }
@@ -132,14 +134,14 @@ fn cache_key_covers_every_byte_of_the_content() {
 #[test]
 fn cached_data_needs_both_liveness_and_permissions() {
     let cache = cache();
-    let fingerprint = cache.fingerprint("token", b"token", "s");
+    let fingerprint = fingerprint_in(&cache, b"token", "s");
     assert!(cache.fresh(&fingerprint.session, at(0)).is_none());
     cache.insert(&fingerprint, at(0), None);
     assert!(cache.fresh(&fingerprint.session, at(0)).is_none());
-    let other_session = cache.fingerprint("token", b"other token", "s");
+    let other_session = fingerprint_in(&cache, b"other token", "s");
     cache.insert(&other_session, at(0), Some(permissions(&["read"])));
     assert!(cache.fresh(&fingerprint.session, at(0)).is_some());
-    let other = cache.fingerprint("token", b"third token", "s");
+    let other = fingerprint_in(&cache, b"third token", "s");
     assert!(cache.fresh(&other.session, at(0)).is_none());
 }
 
@@ -147,7 +149,7 @@ fn cached_data_needs_both_liveness_and_permissions() {
 fn data_of_the_introspection_that_started_last_is_kept_in_any_order() {
     for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [2, 0, 1]] {
         let cache = cache();
-        let fingerprint = cache.fingerprint("token", b"token", "s");
+        let fingerprint = fingerprint_in(&cache, b"token", "s");
         for requested_at in order {
             let held = ["zero", "one", "two"][usize::try_from(requested_at).unwrap()];
             cache.insert(&fingerprint, at(requested_at), Some(permissions(&[held])));
@@ -160,7 +162,7 @@ fn data_of_the_introspection_that_started_last_is_kept_in_any_order() {
 #[test]
 fn of_two_introspections_at_one_time_the_last_response_is_kept() {
     let cache = cache();
-    let fingerprint = cache.fingerprint("token", b"token", "s");
+    let fingerprint = fingerprint_in(&cache, b"token", "s");
     cache.insert(&fingerprint, at(0), Some(permissions(&["read", "write"])));
     cache.insert(&fingerprint, at(0), Some(permissions(&["read"])));
     let held = cache.fresh(&fingerprint.session, at(0)).unwrap();
@@ -173,11 +175,9 @@ fn refreshes_of_simultaneous_data_are_spread_over_the_last_tenth_of_its_freshnes
     let cache = cache_of(ScriptedIam::default(), 64 * MIB);
     let names: Vec<_> = (0..MANY)
         .map(|number| {
-            cache.fingerprint(
-                "token",
-                format!("token {number}").as_bytes(),
-                &format!("{number}"),
-            )
+            let id = SessionId::generate(&SystemRandom::new()).unwrap();
+            let key = cache.session_key(id, b"content");
+            cache.fingerprint(key, "token", &format!("{number}"))
         })
         .collect();
     let held = permissions(&["read"]);
@@ -242,7 +242,7 @@ async fn data_that_arrived_just_before_is_not_introspected_again() {
     let iam = ScriptedIam::default();
     iam.script(Operation::Introspection, Reply::Panic);
     let cache = Arc::new(cache_of(iam, MIB));
-    let fingerprint = cache.fingerprint("token", b"token", "s");
+    let fingerprint = fingerprint_in(&cache, b"token", "s");
     cache.insert(&fingerprint, at(0), Some(permissions(&["read"])));
     let active = cache.introspect(request(fingerprint), at(0)).await.unwrap();
     assert!(active.user.permissions.contains("read"));
@@ -254,11 +254,11 @@ async fn inactive_removes_liveness_but_not_the_permissions_of_the_user() {
     let iam = ScriptedIam::default();
     iam.end("secret");
     let cache = Arc::new(cache_of(iam, MIB));
-    let fingerprint = cache.fingerprint("token", b"token", "s");
+    let fingerprint = fingerprint_in(&cache, b"token", "s");
     cache.insert(&fingerprint, at(0), None);
     let over = cache.introspect(request(fingerprint), at(0)).await.err();
     assert_eq!(over, Some(InvalidSession::Ended.into()));
-    let other_session = cache.fingerprint("token", b"other token", "s");
+    let other_session = fingerprint_in(&cache, b"other token", "s");
     cache.insert(&other_session, at(0), Some(permissions(&["read"])));
     assert!(cache.fresh(&fingerprint.session, at(0)).is_none());
 }
@@ -275,11 +275,8 @@ fn caches_stay_within_their_size_limit() {
     for user in [permissions(&names), Arc::new(with_claims)] {
         let cache = cache_of(ScriptedIam::default(), 256 * 1024);
         for number in 0..2_000 {
-            let fingerprint = cache.fingerprint(
-                "token",
-                number.to_string().as_bytes(),
-                &format!("s{number}"),
-            );
+            let fingerprint =
+                fingerprint_in(&cache, number.to_string().as_bytes(), &format!("s{number}"));
             cache.insert(&fingerprint, at(0), Some(Arc::clone(&user)));
         }
         cache.caches.liveness.run_pending_tasks();
@@ -297,7 +294,7 @@ fn caches_stay_within_their_size_limit() {
 #[test]
 fn debug_output_contains_no_subject_and_no_permission() {
     let cache = cache();
-    let fingerprint = cache.fingerprint("token", b"token", "the-subject");
+    let fingerprint = fingerprint_in(&cache, b"token", "the-subject");
     cache.insert(&fingerprint, at(0), Some(permissions(&["anything"])));
     let shown = format!("{cache:?}");
     assert!(!shown.contains("the-subject") && !shown.contains("anything"));
@@ -305,8 +302,7 @@ fn debug_output_contains_no_subject_and_no_permission() {
 
 #[test]
 fn weight_of_an_entry_is_the_size_of_key_value_and_what_the_cache_adds() {
-    let fixed = size_of::<Digest>() + ENTRY_OVERHEAD;
-    assert_eq!(weight(0), u32::try_from(fixed).unwrap());
+    assert_eq!(weight(0), u32::try_from(ENTRY_OVERHEAD).unwrap());
     assert_eq!(weight(1_000), weight(0) + 1_000);
     assert_eq!(weight(usize::try_from(u32::MAX).unwrap()), u32::MAX);
 }

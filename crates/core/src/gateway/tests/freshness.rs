@@ -9,6 +9,7 @@ use super::test_gateway::{
 };
 use crate::error::InvalidSession;
 use crate::results::DataSource;
+use crate::session_id::SessionId;
 use test_support::scripted_iam::Reply;
 
 #[tokio::test]
@@ -32,32 +33,15 @@ async fn permissions_are_refreshed_within_the_last_tenth_of_their_freshness() {
     gateway.log_in("alice").await;
     gateway.clock.advance(without_refresh(PERMISSIONS));
     // A login without permissions refreshes only liveness.
-    let without_permissions =
-        gateway
-            .iam()
-            .introspection_cache
-            .fingerprint("a token", b"a session", "alice");
+    let cache = &gateway.iam().introspection_cache;
+    let key = cache.session_key(SessionId::DUMMY, b"a session");
+    let without_permissions = cache.fingerprint(key, "a token", "alice");
     let now = gateway.inner.now();
-    gateway
-        .iam()
-        .introspection_cache
-        .insert(&without_permissions, now, None);
-    assert!(
-        gateway
-            .iam()
-            .introspection_cache
-            .fresh(&without_permissions.session, now)
-            .is_some()
-    );
+    cache.insert(&without_permissions, now, None);
+    assert!(cache.fresh(&without_permissions.session, now).is_some());
     gateway.clock.advance(refresh_period(PERMISSIONS));
     let now = gateway.inner.now();
-    assert!(
-        gateway
-            .iam()
-            .introspection_cache
-            .fresh(&without_permissions.session, now)
-            .is_none()
-    );
+    assert!(cache.fresh(&without_permissions.session, now).is_none());
 }
 
 #[tokio::test]

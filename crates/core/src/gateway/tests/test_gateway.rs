@@ -317,11 +317,9 @@ impl TestGateway {
         let mut buffer = Zeroizing::default();
         let opened = tokens.open(&session.id, &session.token, &mut buffer);
         let opened = opened.expect("a pair of this gateway");
-        (opened.iam.introspection_cache).fingerprint(
-            &session.token,
-            opened.content,
-            &opened.session.sub,
-        )
+        let cache = &opened.iam.introspection_cache;
+        let key = cache.session_key(opened.id, opened.content);
+        cache.fingerprint(key, &session.token, &opened.session.sub)
     }
 
     /// The IAM reports the end of a session.

@@ -1,8 +1,9 @@
 use aws_lc_rs::digest::SHA256_OUTPUT_LEN;
 use proptest::prelude::*;
 
-use super::super::{CachedUser, Caches, Freshness};
+use super::super::{CachedUser, Caches, Freshness, SessionKey};
 use super::*;
+use crate::session_id::SessionId;
 
 const FRESHNESS: Freshness = Freshness {
     liveness: LIFETIME,
@@ -148,7 +149,10 @@ fn key() -> CacheSealingKey {
 
 fn fingerprint(session: u8, subject: u8) -> Fingerprint {
     Fingerprint {
-        session: [0; SHA256_OUTPUT_LEN],
+        session: SessionKey {
+            id: SessionId::DUMMY,
+            content: 0,
+        },
         token: [session; SHA256_OUTPUT_LEN],
         subject: [subject; SHA256_OUTPUT_LEN],
     }
