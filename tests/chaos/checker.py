@@ -14,14 +14,16 @@ VIOLATIONS_SHOWN = 20
 
 
 class Checker:
-    def __init__(self, gateways, keycloak, redis, freshness_seconds, issuer):
-        """`keycloak` and `redis` are their outages; `redis` is None in a run without Redis."""
+    def __init__(self, gateways, keycloak, redis, freshness_seconds, issuer, lifetime_seconds=float("inf")):
+        """`keycloak` and `redis` are their outages; `redis` is None in a run without Redis. `lifetime_seconds`: of sessions."""
         self.gateways = {gateway.name: gateway for gateway in gateways}
         self.keycloak, self.redis, self.freshness, self.issuer = keycloak, redis, freshness_seconds, issuer
         self.keys = {}
         self.count = Counter()
         self.seconds = {"login": [], "exchange": [], "logout": []}
-        self.violations = []
+        self.lifetime = lifetime_seconds
+        # The number of all violations, and examples.
+        self.violated, self.violations = 0, []
         self._lock = threading.Lock()
 
     def publish(self, key_set):
@@ -31,6 +33,7 @@ class Checker:
     def violation(self, kind, what):
         with self._lock:
             self.count[kind] += 1
+            self.violated += 1
             if len(self.violations) < VIOLATIONS_SHOWN:
                 self.violations.append(f"{kind}: {what}")
 
@@ -81,11 +84,15 @@ class Checker:
         self._increment("revoked by an operator")
 
     def exchanged(self, session, started, response):
+        age = started - session.started
         if response.status == 200:
+            if age > self.lifetime + SLACK_SECONDS:
+                self.violation("accepted after its lifetime", f"a session of {age:.1f} s, by {response.server}")
             self._granted(session, started, response)
+        elif response.status == 401 and age > self.lifetime - SLACK_SECONDS:
+            self._increment("refused after its lifetime")
         elif response.status == 401:
             if session.logout_started == float("inf"):
-                age = time.monotonic() - session.started
                 self.violation("spurious 401", f"a session of {age:.1f} s, by {response.server}")
             elif session.logout_confirmed < started:
                 self._increment("refused after logout")
