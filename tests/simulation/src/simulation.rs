@@ -95,10 +95,12 @@ pub(crate) fn run(plan: &Plan, seed: u64, is_shown: bool) -> History {
             world.perform(&step.action);
         }
         world.settle().await;
-        let mut state = world.state();
-        for replica in &state.replicas {
+        // They have the world, so that all of it would stay in memory.
+        let replicas = std::mem::take(&mut world.state().replicas);
+        for replica in &replicas {
             replica.kill();
         }
+        let mut state = world.state();
         let trace = std::mem::replace(&mut state.trace, Trace::new(false));
         History {
             violation: state.violation.clone(),
