@@ -12,7 +12,7 @@ use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use rustls::pki_types::ServerName;
 use rustls::version::{TLS12, TLS13};
 use rustls::{
-    ClientConfig, ClientConnection, ProtocolVersion, RootCertStore, StreamOwned,
+    ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, StreamOwned,
     SupportedProtocolVersion,
 };
 use tempfile::TempDir;
@@ -76,7 +76,15 @@ impl Certificate {
         address: SocketAddr,
         version: &'static SupportedProtocolVersion,
         protocols: &[&str],
-    ) -> Connection<StreamOwned<ClientConnection, TcpStream>> {
+    ) -> TlsConnection {
+        connect(address, &self.client(version, protocols))
+    }
+
+    fn client(
+        &self,
+        version: &'static SupportedProtocolVersion,
+        protocols: &[&str],
+    ) -> Arc<ClientConfig> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[version])
@@ -87,11 +95,17 @@ impl Certificate {
             .iter()
             .map(|name| name.as_bytes().to_vec())
             .collect();
-        let name = ServerName::try_from("localhost").expect("a name");
-        let client = ClientConnection::new(Arc::new(config), name).expect("a client");
-        let stream = TcpStream::connect(address).expect("connected");
-        Connection::over(StreamOwned::new(client, stream))
+        Arc::new(config)
     }
+}
+
+type TlsConnection = Connection<StreamOwned<ClientConnection, TcpStream>>;
+
+fn connect(address: SocketAddr, client: &Arc<ClientConfig>) -> TlsConnection {
+    let name = ServerName::try_from("localhost").expect("a name");
+    let client = ClientConnection::new(Arc::clone(client), name).expect("a client");
+    let stream = TcpStream::connect(address).expect("connected");
+    Connection::over(StreamOwned::new(client, stream))
 }
 
 #[test]
@@ -118,6 +132,24 @@ fn tls_1_2_and_1_3_are_accepted_with_http_1_1_only() {
     }
     let mut plain = Connection::to(public);
     assert!(!plain.send(post(LOGIN, ALICE)).rest().starts_with(b"HTTP"));
+}
+
+#[test]
+fn each_connection_of_a_client_resumes_the_session_of_the_last_one() {
+    let certificate = Certificate::new();
+    let (_program, (public, _)) = certificate.serve("info");
+    let client = certificate.client(&TLS13, &[]);
+    let handshakes = [(); 3].map(|()| {
+        let mut connection = connect(public, &client);
+        assert_eq!(connection.send(post(LOGIN, ALICE)).answer().status, 200);
+        connection.stream().conn.handshake_kind()
+    });
+    let kinds = [
+        HandshakeKind::Full,
+        HandshakeKind::Resumed,
+        HandshakeKind::Resumed,
+    ];
+    assert_eq!(handshakes, kinds.map(Some));
 }
 
 #[test]

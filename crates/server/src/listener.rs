@@ -169,6 +169,8 @@ fn acceptor(certificate: Arc<dyn ResolvesServerCert>) -> Result<TlsAcceptor, rus
         .with_no_client_auth()
         .with_cert_resolver(certificate);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    // Enough for the next connection of the client. Each ticket takes time, and one of the few places in the cache of sessions.
+    config.send_tls13_tickets = 1;
     Ok(Arc::new(config).into())
 }
 

@@ -17,12 +17,14 @@ pub fn raise_open_file_limit() -> Option<u64> {
     limit.current
 }
 
-/// How many of the `wanted` connections clients can have: at most half of the files. Connections to
-/// other servers, logs and management need some even when clients use all that they can get.
+/// Files that clients cannot use: for connections to IAMs, Redis and other servers, for logs and for management.
+const OTHER_FILES: usize = 4_096;
+
+/// How many of the `wanted` connections clients can have: all files but 4,096, and at least half of a small limit.
 #[must_use]
 pub fn connections_within(files: Option<u64>, wanted: usize) -> usize {
     let files = usize::try_from(files.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
-    wanted.min(files / 2).max(1)
+    wanted.min(files - OTHER_FILES.min(files / 2)).max(1)
 }
 
 #[cfg(test)]
@@ -30,13 +32,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_use_at_most_half_of_the_files() {
+    fn connections_leave_files_for_the_rest() {
         for (wanted, files, connections) in [
             (10_000, None, 10_000),
             (10_000, Some(65_536), 10_000),
+            (10_000, Some(14_096), 10_000),
+            (10_000, Some(14_095), 9_999),
+            (10_000, Some(8_192), 4_096),
             (10_000, Some(1_024), 512),
             (100, Some(1_024), 100),
             (10_000, Some(1), 1),
+            (10_000, Some(0), 1),
             (10_000, Some(u64::MAX), 10_000),
         ] {
             let available = connections_within(files, wanted);

@@ -22,13 +22,17 @@ ACCEPTS_A_SECOND = 2_000
 ACCEPT_MS = 1_000
 # Afterwards, an idle connection has only the memory that it keeps.
 SETTLE_SECONDS = 1.5
+# Those that a gateway keeps for other things than clients.
+OTHER_FILES = 4_096
 
 
 def idle_count(bench):
-    """As many as a process may have here: a gateway uses half of its files, and closes idle connections above 7/8 of that."""
+    """As many as a process may have here, and `http.max_connections` for them: above 7/8 of that, idle ones are closed."""
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-    return bench.size(min(IDLE, files // 2 * 7 // 8 - 2 * bench.connections), 500), files // 2
+    others = 2 * bench.connections
+    most = min((IDLE + others) * 8 // 7 + 1, files - min(files // 2, OTHER_FILES))
+    return bench.size(min(IDLE, most * 7 // 8 - others), 500), most
 
 
 class IdleConnections:
