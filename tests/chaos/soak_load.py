@@ -22,8 +22,8 @@ from clients import SCOPE, Response, Session
 
 # To each replica.
 CONNECTIONS = 32
-LOGINS_PER_SECOND = 2
-SESSIONS = 200
+LOGINS_PER_SECOND = 1
+SESSIONS = 100
 FIRST_SESSIONS = 50
 ENDED_SESSIONS = 50
 # One of so many requests is with an ended session, and one of so many granted tokens is verified.
