@@ -1,7 +1,8 @@
 """One module for each group of figures. `measure(bench)` of each yields its figures."""
 
 from figures import (
-    added, audit, connections, directory, flood, fresh, memory, mock, refresh, replicas, sessions, stale, start, tail, tls,
+    added, audit, capacity, connections, directory, flood, fresh, memory, mock, refresh, replicas, sessions, stale, start, tail,
+    tls,
 )
 
 # In the order of measurement: first those without Keycloak, because a running Keycloak uses processor time.
@@ -10,6 +11,7 @@ MODULES = {
     "memory": memory,
     "mock": mock,
     "replicas": replicas,
+    "capacity": capacity,
     "connections": connections,
     "flood": flood,
     "sessions": sessions,
