@@ -29,6 +29,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, from_value, json};
 use test_support::resilient::NoObserver;
 use test_support::suite::unique_name;
+use test_support::wait::until;
 use tokio::sync::OnceCell;
 
 use crate::launched::Launched;
@@ -130,8 +131,31 @@ impl Directory {
         toml::to_string(&settings).expect("TOML")
     }
 
-    /// Lets the server respond to nothing, or to everything that was sent in the meantime.
-    pub(super) fn signal(&self, signal: &str) {
+    /// Lets the server respond to nothing; returns when all its threads have stopped, because a signal is
+    /// delivered later.
+    pub(super) async fn pause(&self) {
+        self.signal("-STOP");
+        let threads = format!("/proc/{}/task", self.facts.pid);
+        until("the threads to stop", async || {
+            let threads = fs::read_dir(&threads).expect("a process");
+            threads.flatten().all(|thread| {
+                // The state is after the program's name in parentheses. A thread may end meanwhile.
+                fs::read_to_string(thread.path().join("stat")).is_ok_and(|stat| {
+                    stat.rsplit(") ")
+                        .next()
+                        .is_some_and(|rest| rest.starts_with('T'))
+                })
+            })
+        })
+        .await;
+    }
+
+    /// Lets it respond to everything that was sent in the meantime.
+    pub(super) fn resume(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
         let process = self.facts.pid.to_string();
         let sent = Command::new("kill").args([signal, &process]).status();
         assert!(sent.expect("kill").success());

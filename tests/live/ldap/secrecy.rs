@@ -59,9 +59,9 @@ pub(super) async fn late_response_is_not_written(directory: &Directory) {
     let one = Process::start_and_probe(&settings).await;
     let other = Process::start_and_probe(&settings).await;
     let session = session_of(&one.client, &user).await;
-    directory.signal("-STOP");
+    directory.pause().await;
     let late = other.client.exchange(&session, READ).await;
-    directory.signal("-CONT");
+    directory.resume();
     assert!(late.status >= 500, "{late:?}");
     // The server has responded to what came before.
     directory
