@@ -276,7 +276,7 @@ impl InProgress {
                     client.address = self.context.client.map(field::display),
                     error = api_error.and_then(ApiError::cause),
                     trace_id = is_sampled.then(|| field::display(span.span_context().trace_id())),
-                    duration_ms = took.as_secs_f64() * 1e3,
+                    duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
                 )
             };
         }

@@ -137,8 +137,7 @@ impl Visit for Members {
     fn record_f64(&mut self, field: &Field, value: f64) {
         self.add(field, |members| {
             if value.is_finite() {
-                // Durations in milliseconds have microseconds as decimals.
-                write!(members, "{value:.3}")
+                write!(members, "{value}")
             } else {
                 // JSON has no infinity.
                 members.write_str("null")

@@ -211,7 +211,7 @@ impl RealmRequest {
             status = response.status.as_u16(),
             fault = entry.fault,
             request_id = entry.request_id,
-            duration_ms = began.elapsed().as_secs_f64() * 1e3,
+            duration_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
             "request handled"
         );
         call.end(response.outcome);
