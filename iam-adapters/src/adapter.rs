@@ -148,8 +148,8 @@ impl fmt::Display for Capabilities {
 ///
 /// # Rules for a wrapper
 ///
-/// It forwards every method. There are no default bodies, so a wrapper without one of them does not
-/// compile.
+/// It forwards every method, also those with a default body. The lint `clippy::missing_trait_methods` finds a
+/// wrapper without one of them.
 ///
 /// The suite in the crate `iam-conformance` tests an adapter for this.
 #[async_trait]
@@ -198,8 +198,10 @@ pub trait IamAdapter: fmt::Debug + Send + Sync + 'static {
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError>;
 
     /// The audience of the IAM's logout tokens (`aud` in OpenID Connect Back-Channel Logout 1.0
-    /// section 2.4): the gateway's own client id. `None`: the IAM sends no logout tokens.
-    fn logout_audience(&self) -> Option<&str>;
+    /// section 2.4): the gateway's own client id. `None`, the default: the IAM sends no logout tokens.
+    fn logout_audience(&self) -> Option<&str> {
+        None
+    }
 
     /// Fetches the IAM's current public keys, which verify its logout tokens.
     ///
@@ -210,7 +212,9 @@ pub trait IamAdapter: fmt::Debug + Send + Sync + 'static {
     ///
     /// Faults only; [`IamError::Unreadable`] if there is no usable key, or if the IAM sends no logout
     /// tokens.
-    async fn verification_keys(&self) -> Result<VerificationKeys, IamError>;
+    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
+        Err(IamError::Unreadable("no logout tokens are read".into()))
+    }
 
     /// Tests whether the IAM would serve this gateway now. Cheap, changes nothing, and verifies the
     /// gateway's own credentials if the IAM allows that.
@@ -221,11 +225,13 @@ pub trait IamAdapter: fmt::Debug + Send + Sync + 'static {
     async fn probe(&self) -> Result<(), IamError>;
 
     /// Tests whether the IAM could end a session, by one that does not exist. Finds only what makes every
-    /// logout fail for certain, and nothing if no setting could be the cause. For `check --online`: an IAM
-    /// that does not respond well to it may still end sessions.
+    /// logout fail for certain, and nothing, as by default, if no setting could be the cause. For
+    /// `check --online`: an IAM that does not respond well to it may still end sessions.
     ///
     /// # Errors
     ///
     /// What was found, and the setting to check.
-    async fn probe_logout(&self) -> Result<(), IamError>;
+    async fn probe_logout(&self) -> Result<(), IamError> {
+        Ok(())
+    }
 }

@@ -348,11 +348,6 @@ impl IamAdapter for Keycloak {
         };
         self.server.record(proven)
     }
-
-    /// The address is below that of the realm, which [`Self::probe`] tests.
-    async fn probe_logout(&self) -> Result<(), IamError> {
-        Ok(())
-    }
 }
 
 /// Reads the response of a password grant.

@@ -24,7 +24,6 @@ use crate::client::{Response, UpstreamClient, on_behalf_of};
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration, Refusal};
 use crate::json;
-use crate::jwk::VerificationKeys;
 use crate::oauth2_client::{PermissionNames, Proofs, as_code};
 use crate::scope::Permissions;
 use crate::settings::AdapterSettings as _;
@@ -332,14 +331,6 @@ impl IamAdapter for Kratos {
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
         self.end(&session.secret).await
-    }
-
-    fn logout_audience(&self) -> Option<&str> {
-        None
-    }
-
-    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        Err(IamError::Unreadable("no logout tokens are read".into()))
     }
 
     async fn probe(&self) -> Result<(), IamError> {

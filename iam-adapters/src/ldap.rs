@@ -17,7 +17,6 @@ use crate::claims::Claims;
 use crate::client::tls_config;
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration, Refusal};
-use crate::jwk::VerificationKeys;
 use crate::scope::Permissions;
 use crate::settings::AdapterSettings as _;
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
@@ -398,16 +397,6 @@ impl IamAdapter for Ldap {
         Ok(())
     }
 
-    fn logout_audience(&self) -> Option<&str> {
-        None
-    }
-
-    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        Err(IamError::Unreadable(
-            "directories send no logout tokens".into(),
-        ))
-    }
-
     async fn probe(&self) -> Result<(), IamError> {
         let mut connection = self.connections.shared().await?;
         self.sees(&mut connection, "users_base", &self.settings.users_base)
@@ -418,9 +407,5 @@ impl IamAdapter for Ldap {
             Some(base) => self.sees(&mut connection, "groups_base", base).await,
             None => Ok(()),
         }
-    }
-
-    async fn probe_logout(&self) -> Result<(), IamError> {
-        Ok(())
     }
 }

@@ -23,7 +23,6 @@ use crate::client::Response;
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration, Refusal};
 use crate::json;
-use crate::jwk::VerificationKeys;
 use crate::name::Name as _;
 use crate::oauth2_client::{
     ClientAuthMethod, Dialect, ErrorResponse, Granted, Metadata, MetadataEndpoints, OAuth2Client,
@@ -549,14 +548,6 @@ impl IamAdapter for OAuth2 {
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
         self.server.record(self.log_out(session).await)
-    }
-
-    fn logout_audience(&self) -> Option<&str> {
-        None
-    }
-
-    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        Err(IamError::Unreadable("no logout tokens are read".into()))
     }
 
     async fn probe(&self) -> Result<(), IamError> {

@@ -364,10 +364,6 @@ impl IamAdapter for Mock {
         let call = PendingCall::begin(self, Operation::Probe);
         self.perform(call, || Ok(())).await
     }
-
-    async fn probe_logout(&self) -> Result<(), IamError> {
-        Ok(())
-    }
 }
 
 tokio::task_local! {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::{
     Authenticated, Capabilities, Claims, ClientContext, Credentials, IamAdapter, IamError,
     Introspection, Permission, Permissions, Refusal, Subject, UpstreamSession,
@@ -225,19 +224,7 @@ impl IamAdapter for SimulatedIam {
         .await
     }
 
-    fn logout_audience(&self) -> Option<&str> {
-        None
-    }
-
-    async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        Err(IamError::Unreadable("no keys".into()))
-    }
-
     async fn probe(&self) -> Result<(), IamError> {
-        Ok(())
-    }
-
-    async fn probe_logout(&self) -> Result<(), IamError> {
         Ok(())
     }
 }

@@ -315,8 +315,4 @@ impl IamAdapter for ScriptedIam {
     async fn probe(&self) -> Result<(), IamError> {
         self.reply_to(Operation::Probe).await.map(|_| ())
     }
-
-    async fn probe_logout(&self) -> Result<(), IamError> {
-        Ok(())
-    }
 }

@@ -68,6 +68,7 @@ pub fn wrapped<W: Wrapper>(wrapper: &Arc<W>) -> Arc<dyn IamAdapter> {
 struct Wrapped<W>(Arc<W>);
 
 #[async_trait]
+#[deny(clippy::missing_trait_methods)]
 impl<W: Wrapper> IamAdapter for Wrapped<W> {
     fn name(&self) -> &'static str {
         self.0.name()
