@@ -1,7 +1,6 @@
 //! Keycloak, 24 and later: login by direct grant, introspection of the refresh token for liveness and
 //! permissions, logout by refresh token, and logout tokens verified with the realm's keys.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,9 +13,8 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::abandoned;
-use crate::adapter::{Capabilities, IamAdapter, SetupError};
+use crate::adapter::{Capabilities, IamAdapter};
 use crate::claims::Claims;
-use crate::clock::Clock;
 use crate::error::{Detail, IamError, Misconfiguration};
 use crate::json::UniqueMembers;
 use crate::jwk::VerificationKeys;
@@ -24,7 +22,6 @@ use crate::oauth2_client::{
     Granted, OAuth2Client, PermissionNames, Rejected, TokenKind, foreign_client, unverified_claims,
 };
 use crate::scope::Permissions;
-use crate::settings::AdapterSettings as _;
 use crate::types::{
     Authenticated, ClientContext, Credentials, Introspection, Subject, UpstreamSession,
 };
@@ -35,8 +32,6 @@ mod wire;
 
 pub use settings::KeycloakSettings;
 
-use dialect::DIALECT;
-use settings::SECTION;
 use wire::{IntrospectedToken, TokenGrant, UnverifiedRefreshToken};
 
 /// A section of the settings to start from.
@@ -49,7 +44,7 @@ const LOGIN_INTROSPECTION_DEADLINE: Duration = Duration::from_secs(2);
 
 /// One realm of a Keycloak, as one confidential client.
 #[derive(Debug)]
-pub struct Keycloak {
+struct Keycloak {
     server: OAuth2Client,
     discovery: Url,
     token: Url,
@@ -63,40 +58,6 @@ pub struct Keycloak {
 }
 
 impl Keycloak {
-    /// Creates the adapter; reads the certificates that the settings name, and does not connect.
-    ///
-    /// # Errors
-    ///
-    /// [`SetupError`] if the settings cannot be used.
-    pub fn new(
-        settings: &KeycloakSettings,
-        connect_deadline: Duration,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, SetupError> {
-        settings.check()?;
-        let server = OAuth2Client::new(
-            SECTION,
-            &settings.client,
-            connect_deadline,
-            clock,
-            settings.expected_issuer(),
-            DIALECT,
-        )?;
-        let protocol =
-            |path: &[&str]| settings.realm_url(&[&["protocol", "openid-connect"], path].concat());
-        Ok(Self {
-            server,
-            discovery: settings.realm_url(&[".well-known", "openid-configuration"]),
-            token: protocol(&["token"]),
-            introspection: protocol(&["token", "introspect"]),
-            logout: protocol(&["logout"]),
-            keys: protocol(&["certs"]),
-            default_roles: format!("default-roles-{}", settings.realm.to_lowercase()),
-            settings: settings.clone(),
-            names: PermissionNames::new(NAME),
-        })
-    }
-
     /// Logs in by direct grant (RFC 6749 section 4.3), and introspects the new session for its
     /// permissions.
     async fn log_in(

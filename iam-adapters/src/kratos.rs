@@ -5,9 +5,6 @@
 //! `/health/ready` is 200. The beginning of a login flow with the session token answers differently for an
 //! ended session, an active one and a failure, so it decides whether "inactive" is believed.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use async_trait::async_trait;
 use reqwest::header::HeaderValue;
 use reqwest::{RequestBuilder, StatusCode};
@@ -18,15 +15,13 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::abandoned;
-use crate::adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation, SetupError};
+use crate::adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation};
 use crate::claims;
 use crate::client::{Response, UpstreamClient, on_behalf_of};
-use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration, Refusal};
 use crate::json;
 use crate::oauth2_client::{PermissionNames, Proofs, as_code};
 use crate::scope::Permissions;
-use crate::settings::AdapterSettings as _;
 use crate::types::{
     Authenticated, ClientContext, Credentials, Introspection, Subject, UpstreamSession,
 };
@@ -64,7 +59,7 @@ const ACTIVE_SESSION: &str = "session_already_available";
 
 /// One Kratos.
 #[derive(Debug)]
-pub struct Kratos {
+struct Kratos {
     http: UpstreamClient,
     settings: KratosSettings,
     issuer: String,
@@ -83,28 +78,6 @@ enum Whoami {
 }
 
 impl Kratos {
-    /// Creates the adapter; reads the certificates that the settings name, and does not connect.
-    ///
-    /// # Errors
-    ///
-    /// [`SetupError`] if the settings cannot be used.
-    pub fn new(
-        settings: &KratosSettings,
-        connect_deadline: Duration,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, SetupError> {
-        settings.check()?;
-        let ca_file = settings.ca_file.as_deref();
-        let http = UpstreamClient::new(connect_deadline, ca_file, None, clock);
-        Ok(Self {
-            http: http.map_err(|error| error.of_section(settings::SECTION))?,
-            settings: settings.clone(),
-            issuer: settings.url.as_str().trim_end_matches('/').to_owned(),
-            names: PermissionNames::new(NAME),
-            proofs: Proofs::default(),
-        })
-    }
-
     fn endpoint(&self, path: &[&str]) -> Url {
         let mut url = self.settings.url.clone();
         // Fails only for addresses without a host, which the settings exclude.

@@ -6,19 +6,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use ldap3::{Scope, ldap_escape};
 use secrecy::ExposeSecret as _;
 
-use crate::adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation, SetupError};
+use crate::adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation};
 use crate::claims::Claims;
-use crate::client::tls_config;
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration, Refusal};
 use crate::scope::Permissions;
-use crate::settings::AdapterSettings as _;
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
 
 mod bind_result;
@@ -31,7 +28,6 @@ pub use settings::{Flavour, LdapSettings};
 
 use connections::{Connections, LdapConnection, NO_ATTRIBUTES};
 use entry::{AccountState, Entry, Generation};
-use settings::SECTION;
 
 const NAME: &str = "ldap";
 
@@ -58,7 +54,7 @@ const NEVER_CHANGED: &str = "never";
 
 /// A directory, with all servers that have its entries.
 #[derive(Debug)]
-pub struct Ldap {
+struct Ldap {
     connections: Connections,
     settings: Arc<LdapSettings>,
     clock: Arc<dyn Clock>,
@@ -75,30 +71,6 @@ enum Statement {
 }
 
 impl Ldap {
-    /// Creates the adapter; reads the files that the settings name, and does not connect.
-    ///
-    /// # Errors
-    ///
-    /// [`SetupError`] if the settings cannot be used.
-    pub fn new(
-        settings: &LdapSettings,
-        connect_deadline: Duration,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, SetupError> {
-        settings.check()?;
-        let tls = tls_config(settings.ca_file.as_deref(), None);
-        let mut tls = tls.map_err(|error| error.of_section(SECTION))?;
-        // Not HTTP.
-        tls.alpn_protocols.clear();
-        let settings = Arc::new(settings.clone());
-        Ok(Self {
-            connections: Connections::new(Arc::clone(&settings), tls, connect_deadline),
-            settings,
-            clock,
-            has_checked_schema: AtomicBool::new(false),
-        })
-    }
-
     /// The attributes that are read of a user.
     fn attributes(&self) -> Vec<&str> {
         let schema = self.settings.schema();

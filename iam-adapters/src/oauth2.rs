@@ -18,18 +18,17 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use crate::abandoned;
-use crate::adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation, SetupError};
+use crate::adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation};
 use crate::client::Response;
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration, Refusal};
 use crate::json;
 use crate::name::Name as _;
 use crate::oauth2_client::{
-    ClientAuthMethod, Dialect, ErrorResponse, Granted, Metadata, MetadataEndpoints, OAuth2Client,
+    ClientAuthMethod, ErrorResponse, Granted, Metadata, MetadataEndpoints, OAuth2Client,
     PermissionNames, Rejected, UNSUPPORTED_TOKEN_TYPE, error_code, foreign_client,
 };
 use crate::scope::Permissions;
-use crate::settings::AdapterSettings as _;
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
 
 mod claims;
@@ -40,7 +39,6 @@ pub use crate::oauth2_client::TokenKind;
 pub use settings::{DeletedAccount, OAuth2Settings, Preset, RevocationEndpoint};
 
 use claims::{IntrospectionClaims, seconds};
-use settings::SECTION;
 use tokens::{Token, UpstreamTokens};
 
 const NAME: &str = "oauth2";
@@ -56,7 +54,7 @@ pub(crate) const EXAMPLE: &str = include_str!("oauth2/example.toml");
 
 /// One authorization server, as one confidential client.
 #[derive(Debug)]
-pub struct OAuth2 {
+struct OAuth2 {
     server: OAuth2Client,
     settings: OAuth2Settings,
     /// Parameters of the token request of a login.
@@ -74,94 +72,9 @@ struct Endpoints {
     revocation: Option<Url>,
 }
 
-/// The 200 of a grant (RFC 6749 section 5.1).
-#[derive(Deserialize)]
-struct IssuedTokens {
-    access_token: Token,
-    refresh_token: Option<Token>,
-    /// Of the access token, in seconds; read only if that is the session's.
-    expires_in: Option<Value>,
-}
-
-impl OAuth2 {
-    /// Creates the adapter; reads the files that the settings name, and does not connect.
-    ///
-    /// # Errors
-    ///
-    /// [`SetupError`] if the settings cannot be used.
-    pub fn new(
-        settings: &OAuth2Settings,
-        connect_deadline: Duration,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, SetupError> {
-        settings.check()?;
-        let dialect = Dialect {
-            client_auth: settings.client_auth_preset(),
-            not_found: (
-                Misconfiguration::Other,
-                "check issuer, discovery_url and the endpoints",
-            ),
-            introspection_hint: "check introspect, client_id, the clocks, and whether the token has the client as \
-                                 its audience (scope, token_parameters)",
-            refused_error: settings.refused_error.clone(),
-            refused_status: settings.refused_status(),
-            explain,
-        };
-        let server = OAuth2Client::new(
-            SECTION,
-            &settings.client,
-            connect_deadline,
-            Arc::clone(&clock),
-            settings.issuer.clone(),
-            dialect,
-        )?;
-        let subject_claim = settings.subject_claim();
-        if subject_claim != settings::SUBJECT_CLAIM {
-            tracing::warn!(
-                iam.adapter = NAME,
-                claim = subject_claim,
-                "subjects are not taken from sub: a value that passes to another user passes on the \
-                 sessions and permissions"
-            );
-        }
-        let scope = settings.scope.clone().filter(|scope| !scope.is_empty());
-        let scope = scope.map(|scope| ("scope".to_owned(), scope));
-        Ok(Self {
-            server,
-            login_parameters: scope
-                .into_iter()
-                .chain(settings.token_parameters())
-                .collect(),
-            settings: settings.clone(),
-            discovered: Mutex::default(),
-            names: PermissionNames::new(NAME),
-            clock,
-        })
-    }
-
-    /// The endpoints that are known; fetches the discovery document if there are none.
-    async fn endpoints(&self) -> Result<Arc<Endpoints>, IamError> {
-        let known = self.discovered().clone();
-        match known {
-            Some(known) => Ok(known),
-            None => self.discover().await,
-        }
-    }
-
-    /// Reads the endpoints from the settings and the discovery document.
-    async fn discover(&self) -> Result<Arc<Endpoints>, IamError> {
-        let metadata = match self.settings.discovery() {
-            Some(url) => self.server.confirm_issuer(&url).await?,
-            None => Metadata::default(),
-        };
-        let endpoints = Arc::new(self.select_endpoints(&metadata)?);
-        *self.discovered() = Some(Arc::clone(&endpoints));
-        Ok(endpoints)
-    }
-
+impl Endpoints {
     /// The endpoints of the settings, and else those of the discovery document.
-    fn select_endpoints(&self, metadata: &Metadata) -> Result<Endpoints, IamError> {
-        let settings = &self.settings;
+    fn select(settings: &OAuth2Settings, metadata: &Metadata) -> Result<Self, IamError> {
         let by_tls = settings.client.client_auth_method == ClientAuthMethod::TlsClientAuth;
         // An endpoint of the discovery document must be https if the issuer is.
         let only_https = by_tls || settings.issuer.starts_with("https:");
@@ -181,7 +94,7 @@ impl OAuth2 {
                 )
             })
         };
-        Ok(Endpoints {
+        Ok(Self {
             token: match &settings.token_endpoint {
                 Some(url) => url.clone(),
                 None => discovered("token_endpoint", |all| all.token.as_ref())?,
@@ -197,6 +110,37 @@ impl OAuth2 {
                 })?),
             },
         })
+    }
+}
+
+/// The 200 of a grant (RFC 6749 section 5.1).
+#[derive(Deserialize)]
+struct IssuedTokens {
+    access_token: Token,
+    refresh_token: Option<Token>,
+    /// Of the access token, in seconds; read only if that is the session's.
+    expires_in: Option<Value>,
+}
+
+impl OAuth2 {
+    /// The endpoints that are known; fetches the discovery document if there are none.
+    async fn endpoints(&self) -> Result<Arc<Endpoints>, IamError> {
+        let known = self.discovered().clone();
+        match known {
+            Some(known) => Ok(known),
+            None => self.discover().await,
+        }
+    }
+
+    /// Reads the endpoints from the settings and the discovery document.
+    async fn discover(&self) -> Result<Arc<Endpoints>, IamError> {
+        let metadata = match self.settings.discovery() {
+            Some(url) => self.server.confirm_issuer(&url).await?,
+            None => Metadata::default(),
+        };
+        let endpoints = Arc::new(Endpoints::select(&self.settings, &metadata)?);
+        *self.discovered() = Some(Arc::clone(&endpoints));
+        Ok(endpoints)
     }
 
     fn discovered(&self) -> MutexGuard<'_, Option<Arc<Endpoints>>> {
@@ -632,24 +576,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::clock::SystemClock;
     use crate::oauth2_client::ClientSection as _;
 
     fn endpoints(method: &str, document: &Value) -> Result<String, String> {
         let section = json!({
             "issuer": "https://x.test",
             "client_id": "auth-gateway",
-            "client_secret": "secret",
+            "client_auth_method": method,
         });
         let section = serde_json::from_value(section).expect("a section");
         let settings = OAuth2Settings::read(section).expect("settings");
-        let clock = Arc::new(SystemClock::default());
-        let mut adapter = OAuth2::new(&settings, Duration::ZERO, clock).expect("an adapter");
-        // So that no certificate is needed.
-        adapter.settings.client.client_auth_method =
-            serde_json::from_value(json!(method)).expect("a method");
         let metadata = serde_json::from_value(document.clone()).expect("metadata");
-        let selected = adapter.select_endpoints(&metadata);
+        let selected = Endpoints::select(&settings, &metadata);
         let selected = selected.map_err(|fault| fault.to_string())?;
         let revocation = selected.revocation.expect("one");
         Ok(format!(

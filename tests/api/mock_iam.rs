@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use actix_web::rt::System;
 use auth_gateway_dev::{MockIam, MockIamSettings, Namespace, Namespaces};
-use iam_adapters::Clock;
-use iam_adapters::OAuth2ClientSettings;
-use iam_adapters::keycloak::{Keycloak, KeycloakSettings};
+use iam_adapters::keycloak::KeycloakSettings;
+use iam_adapters::settings::AdapterSettings as _;
+use iam_adapters::{Clock, IamAdapter, OAuth2ClientSettings};
 use mock_iam::Users;
 use mock_iam::wire::{RealmKeys, ServerSettings};
 use tokio::sync::oneshot;
@@ -105,7 +105,7 @@ impl RunningMock {
     }
 
     /// The Keycloak adapter for it.
-    fn adapter(&self) -> Keycloak {
+    fn adapter(&self) -> Arc<dyn IamAdapter> {
         adapter(&self.settings())
     }
 }
@@ -118,9 +118,10 @@ fn client_auth(client_id: &str, secret: &str) -> OAuth2ClientSettings {
     }
 }
 
-fn adapter(settings: &KeycloakSettings) -> Keycloak {
+fn adapter(settings: &KeycloakSettings) -> Arc<dyn IamAdapter> {
     let clock = Arc::new(iam_adapters::clock::SystemClock::default());
-    Keycloak::new(settings, Duration::from_secs(5), clock).expect("usable settings")
+    let adapter = settings.connect(clock, Duration::from_secs(5));
+    adapter.expect("usable settings")
 }
 
 impl Drop for RunningMock {

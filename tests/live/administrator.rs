@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use iam_adapters::keycloak::KeycloakSettings;
+use iam_adapters::settings::AdapterSettings as _;
 use iam_adapters::{
     ClaimSources, IamAdapter, OAuth2ClientSettings, Permission, Permissions, Subject,
     UpstreamSession,
@@ -239,8 +240,8 @@ fn settings(keycloak: &Keycloak, from: PermissionsFrom, claims: ClaimSources) ->
 
 fn connect(settings: &KeycloakSettings) -> Arc<dyn IamAdapter> {
     let clock = Arc::new(iam_adapters::clock::SystemClock::default());
-    let adapter = iam_adapters::keycloak::Keycloak::new(settings, Duration::from_secs(5), clock);
-    Arc::new(adapter.expect("usable settings"))
+    let adapter = settings.connect(clock, Duration::from_secs(5));
+    adapter.expect("usable settings")
 }
 
 fn strings(path: &[&str]) -> Vec<String> {

@@ -3,8 +3,7 @@
 mod server;
 
 use iam_adapters::{
-    Authenticated, ClientContext, Credentials, IamAdapter, IamError, Introspection, Refusal,
-    UpstreamSession,
+    Authenticated, ClientContext, Credentials, IamError, Introspection, Refusal, UpstreamSession,
 };
 use iam_conformance::{Account, AccountState, Fixture as _};
 use reqwest::{Method, StatusCode};

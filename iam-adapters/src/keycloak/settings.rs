@@ -7,12 +7,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use url::Url;
 
+use super::dialect::DIALECT;
 use super::{Keycloak, NAME};
 use crate::adapter::{IamAdapter, SetupError};
 use crate::claims::ClaimSources;
 use crate::clock::Clock;
 use crate::oauth2_client::{
-    ClientAuthPreset, ClientSection, OAuth2ClientSettings, check_issuer, plain_url,
+    ClientAuthPreset, ClientSection, OAuth2Client, OAuth2ClientSettings, PermissionNames,
+    check_issuer, plain_url,
 };
 use crate::settings::AdapterSettings;
 
@@ -63,7 +65,27 @@ impl AdapterSettings for KeycloakSettings {
         clock: Arc<dyn Clock>,
         connect_deadline: Duration,
     ) -> Result<Arc<dyn IamAdapter>, SetupError> {
-        Ok(Arc::new(Keycloak::new(self, connect_deadline, clock)?))
+        self.check()?;
+        let protocol =
+            |path: &[&str]| self.realm_url(&[&["protocol", "openid-connect"], path].concat());
+        Ok(Arc::new(Keycloak {
+            server: OAuth2Client::new(
+                SECTION,
+                &self.client,
+                connect_deadline,
+                clock,
+                self.expected_issuer(),
+                DIALECT,
+            )?,
+            discovery: self.realm_url(&[".well-known", "openid-configuration"]),
+            token: protocol(&["token"]),
+            introspection: protocol(&["token", "introspect"]),
+            logout: protocol(&["logout"]),
+            keys: protocol(&["certs"]),
+            default_roles: format!("default-roles-{}", self.realm.to_lowercase()),
+            settings: self.clone(),
+            names: PermissionNames::new(NAME),
+        }))
     }
 
     fn claims(&self) -> &ClaimSources {

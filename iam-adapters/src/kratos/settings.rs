@@ -11,8 +11,9 @@ use url::Url;
 use super::{Kratos, NAME};
 use crate::adapter::{IamAdapter, SetupError};
 use crate::claims::ClaimSources;
+use crate::client::UpstreamClient;
 use crate::clock::Clock;
-use crate::oauth2_client::plain_url;
+use crate::oauth2_client::{PermissionNames, Proofs, plain_url};
 use crate::settings::{AdapterSettings, SectionProblems};
 
 /// The section, as in the configuration.
@@ -63,7 +64,16 @@ impl AdapterSettings for KratosSettings {
         clock: Arc<dyn Clock>,
         connect_deadline: Duration,
     ) -> Result<Arc<dyn IamAdapter>, SetupError> {
-        Ok(Arc::new(Kratos::new(self, connect_deadline, clock)?))
+        self.check()?;
+        let ca_file = self.ca_file.as_deref();
+        let http = UpstreamClient::new(connect_deadline, ca_file, None, clock);
+        Ok(Arc::new(Kratos {
+            http: http.map_err(|error| error.of_section(SECTION))?,
+            settings: self.clone(),
+            issuer: self.url.as_str().trim_end_matches('/').to_owned(),
+            names: PermissionNames::new(NAME),
+            proofs: Proofs::default(),
+        }))
     }
 
     fn missing_for_groups(&self) -> Option<&'static str> {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
@@ -9,9 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use url::{Host, Url};
 
-use super::Ldap;
+use super::connections::Connections;
+use super::{Ldap, NAME};
 use crate::adapter::{IamAdapter, SetupError};
 use crate::claims::ClaimSources;
+use crate::client::tls_config;
 use crate::clock::Clock;
 use crate::settings::{AdapterSettings, SectionProblems};
 
@@ -163,7 +166,7 @@ impl LdapSettings {
 
 impl AdapterSettings for LdapSettings {
     fn name(&self) -> &'static str {
-        super::NAME
+        NAME
     }
 
     fn problems(&self, production: bool) -> Vec<String> {
@@ -238,7 +241,18 @@ impl AdapterSettings for LdapSettings {
         clock: Arc<dyn Clock>,
         connect_deadline: Duration,
     ) -> Result<Arc<dyn IamAdapter>, SetupError> {
-        Ok(Arc::new(Ldap::new(self, connect_deadline, clock)?))
+        self.check()?;
+        let tls = tls_config(self.ca_file.as_deref(), None);
+        let mut tls = tls.map_err(|error| error.of_section(SECTION))?;
+        // Not HTTP.
+        tls.alpn_protocols.clear();
+        let settings = Arc::new(self.clone());
+        Ok(Arc::new(Ldap {
+            connections: Connections::new(Arc::clone(&settings), tls, connect_deadline),
+            settings,
+            clock,
+            has_checked_schema: AtomicBool::new(false),
+        }))
     }
 
     fn claims(&self) -> &ClaimSources {

@@ -1,20 +1,21 @@
 //! The section `[iam.oauth2]` and its validation.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use url::{Url, form_urlencoded};
 
-use super::{NAME, OAuth2, TokenKind};
+use super::{NAME, OAuth2, TokenKind, explain};
 use crate::adapter::{IamAdapter, SetupError};
 use crate::claims::ClaimSources;
 use crate::clock::Clock;
+use crate::error::Misconfiguration;
 use crate::oauth2_client::{
-    AssertionAudience, ClientAuthPreset, ClientSection, OAuth2ClientSettings, RefusedStatus,
-    as_code, check_issuer, shown_issuer,
+    AssertionAudience, ClientAuthPreset, ClientSection, Dialect, OAuth2Client,
+    OAuth2ClientSettings, PermissionNames, RefusedStatus, as_code, check_issuer, shown_issuer,
 };
 use crate::scope::Scope;
 use crate::settings::AdapterSettings;
@@ -23,7 +24,7 @@ use crate::settings::AdapterSettings;
 pub(super) const SECTION: &str = "iam.oauth2";
 
 /// The claim with the subject by default (RFC 7662 section 2.2).
-pub(super) const SUBJECT_CLAIM: &str = "sub";
+const SUBJECT_CLAIM: &str = "sub";
 
 /// The parameters of a token request that are not [`OAuth2Settings::token_parameters`].
 const GATEWAY_PARAMETERS: [&str; 8] = [
@@ -225,7 +226,46 @@ impl AdapterSettings for OAuth2Settings {
         clock: Arc<dyn Clock>,
         connect_deadline: Duration,
     ) -> Result<Arc<dyn IamAdapter>, SetupError> {
-        Ok(Arc::new(OAuth2::new(self, connect_deadline, clock)?))
+        self.check()?;
+        let dialect = Dialect {
+            client_auth: self.client_auth_preset(),
+            not_found: (
+                Misconfiguration::Other,
+                "check issuer, discovery_url and the endpoints",
+            ),
+            introspection_hint: "check introspect, client_id, the clocks, and whether the token has the client as \
+                                 its audience (scope, token_parameters)",
+            refused_error: self.refused_error.clone(),
+            refused_status: self.refused_status(),
+            explain,
+        };
+        let server = OAuth2Client::new(
+            SECTION,
+            &self.client,
+            connect_deadline,
+            Arc::clone(&clock),
+            self.issuer.clone(),
+            dialect,
+        )?;
+        let subject_claim = self.subject_claim();
+        if subject_claim != SUBJECT_CLAIM {
+            tracing::warn!(
+                iam.adapter = NAME,
+                claim = subject_claim,
+                "subjects are not taken from sub: a value that passes to another user passes on the \
+                 sessions and permissions"
+            );
+        }
+        let scope = self.scope.clone().filter(|scope| !scope.is_empty());
+        let scope = scope.map(|scope| ("scope".to_owned(), scope));
+        Ok(Arc::new(OAuth2 {
+            server,
+            login_parameters: scope.into_iter().chain(self.token_parameters()).collect(),
+            settings: self.clone(),
+            discovered: Mutex::default(),
+            names: PermissionNames::new(NAME),
+            clock,
+        }))
     }
 
     fn missing_for_groups(&self) -> Option<&'static str> {

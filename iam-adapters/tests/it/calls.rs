@@ -1,6 +1,7 @@
 //! Calls of an adapter for one user, and their results.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use iam_adapters::{
     Authenticated, ClientContext, Credentials, IamAdapter, IamError, Misconfiguration, Permission,
@@ -23,9 +24,7 @@ pub(super) fn client() -> ClientContext {
 }
 
 /// A login with the right password.
-pub(super) async fn log_in(
-    adapter: &(impl IamAdapter + ?Sized),
-) -> Result<Authenticated, IamError> {
+pub(super) async fn log_in(adapter: &Arc<dyn IamAdapter>) -> Result<Authenticated, IamError> {
     let credentials = credentials(PASSWORD);
     adapter.authenticate(&credentials, &client()).await
 }

@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::clock::SystemClock;
-use iam_adapters::keycloak::{Keycloak, KeycloakSettings};
-use iam_adapters::kratos::{Kratos, KratosSettings};
-use iam_adapters::oauth2::{OAuth2, OAuth2Settings};
+use iam_adapters::registry::Registry;
 use iam_adapters::resilient::{CallLimit, Operation};
-use iam_adapters::{ClientSection as _, IamAdapter, IamError, UpstreamSession};
+use iam_adapters::{IamAdapter, IamError, UpstreamSession};
 use serde_json::{Map, Value, json};
 use test_support::resilient::resilient;
 use test_support::scripted_upstream::keycloak::{KEYCLOAK, KEYS};
@@ -56,18 +54,12 @@ fn adapter(protocol: &WireProtocol, url: &str) -> Arc<dyn IamAdapter> {
         (name.to_owned(), Value::from(value))
     });
     let section = Value::Object(settings.collect::<Map<_, _>>());
-    let of_client = |section| serde_json::from_value(section).expect("a section");
     let (deadline, clock) = (Duration::from_secs(5), Arc::new(SystemClock::default()));
-    if protocol.name == KEYCLOAK.name {
-        let settings = KeycloakSettings::read(of_client(section)).expect("settings");
-        Arc::new(Keycloak::new(&settings, deadline, clock).expect("an adapter"))
-    } else if protocol.name == KRATOS.name {
-        let settings: KratosSettings = serde_json::from_value(section).expect("settings");
-        Arc::new(Kratos::new(&settings, deadline, clock).expect("an adapter"))
-    } else {
-        let settings = OAuth2Settings::read(of_client(section)).expect("settings");
-        Arc::new(OAuth2::new(&settings, deadline, clock).expect("an adapter"))
-    }
+    let registry = Registry::default();
+    let kind = registry.kind(protocol.adapter).expect("a kind");
+    let section = serde_json::from_value(section).expect("a section");
+    let settings = kind.read(section).expect("settings");
+    settings.connect(clock, deadline).expect("an adapter")
 }
 
 /// An adapter whose operation calls this path, and its server, at which that succeeds.
@@ -81,7 +73,7 @@ impl Fixture {
     async fn new(protocol: &WireProtocol, operation: Operation, path: &str) -> Self {
         let upstream = ScriptedUpstream::of(protocol).await;
         let mut iam = adapter(protocol, &upstream.url());
-        let session = log_in(&*iam).await.expect("a login").session;
+        let session = log_in(&iam).await.expect("a login").session;
         if path == protocol.discovery {
             // The first one has read the document.
             iam = adapter(protocol, &upstream.url());
@@ -100,7 +92,7 @@ impl Fixture {
 }
 
 async fn call(
-    iam: &dyn IamAdapter,
+    iam: &Arc<dyn IamAdapter>,
     operation: Operation,
     session: &UpstreamSession,
 ) -> Result<(), IamError> {
@@ -149,7 +141,7 @@ async fn assert_faults_of(
             for (number, (answer, fault)) in cases(protocol).into_iter().enumerate() {
                 let before = upstream.requests_to(path).len();
                 upstream.on(path, answer);
-                let result = call(&*iam, operation, &session).await;
+                let result = call(&iam, operation, &session).await;
                 let of = format!("{} {operation:?} at {path}, case {number}", protocol.name);
                 let is_fault = result.as_ref().is_err_and(|error| fault.is(error));
                 assert!(is_fault, "{of}: {result:?}");
@@ -272,7 +264,7 @@ async fn closed_port_is_unreachable() {
         for (operation, path) in operations(protocol) {
             let fixture = Fixture::new(protocol, operation, path).await;
             let iam = adapter(protocol, &closed_port.url());
-            let result = call(&*iam, operation, &fixture.session).await;
+            let result = call(&iam, operation, &fixture.session).await;
             assert_eq!(kind(&result), "unreachable", "{operation:?} at {path}");
         }
     }
@@ -283,10 +275,10 @@ async fn call_succeeds_after_the_server_has_started() {
     for protocol in &PROTOCOLS {
         let port = RefusingPort::start();
         let iam = adapter(protocol, &port.url());
-        assert_eq!(kind(&log_in(&*iam).await), "unreachable");
+        assert_eq!(kind(&log_in(&iam).await), "unreachable");
         let upstream = ScriptedUpstream::in_place_of(port);
         (protocol.works)(&upstream);
-        assert_eq!(kind(&log_in(&*iam).await), "ok");
+        assert_eq!(kind(&log_in(&iam).await), "ok");
     }
 }
 
@@ -307,6 +299,7 @@ async fn missing_or_endless_response_times_out_at_the_deadline() {
                 let before = upstream.requests_to(path).len();
                 upstream.on(path, answer.clone());
                 let iam = resilient(iam, limit, Arc::new(SystemClock::default()));
+                let iam: Arc<dyn IamAdapter> = Arc::new(iam);
                 let in_flight = tokio::spawn(async move { call(&iam, operation, &session).await });
                 upstream.received(path, before + 1).await;
                 pause();
@@ -330,11 +323,11 @@ async fn cancelled_call_does_not_affect_the_next_one() {
             let before = upstream.requests_to(path).len();
             upstream.once(path, Answer::json(200, (protocol.grant)()).held());
             let (iam, session) = (Arc::clone(&fixture.iam), fixture.session.clone());
-            let in_flight = tokio::spawn(async move { call(&*iam, operation, &session).await });
+            let in_flight = tokio::spawn(async move { call(&iam, operation, &session).await });
             upstream.received(path, before + 1).await;
             in_flight.abort();
             upstream.disconnected(1).await;
-            let result = call(&*fixture.iam, operation, &fixture.session).await;
+            let result = call(&fixture.iam, operation, &fixture.session).await;
             assert_eq!(result, Ok(()), "{} {operation:?} at {path}", protocol.name);
         }
     }

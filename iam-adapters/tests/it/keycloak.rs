@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use iam_adapters::ClientSection as _;
 use iam_adapters::clock::SystemClock;
-use iam_adapters::keycloak::{Keycloak, KeycloakSettings};
-use iam_adapters::{Permissions, Subject, UpstreamSession};
+use iam_adapters::keycloak::KeycloakSettings;
+use iam_adapters::settings::AdapterSettings as _;
+use iam_adapters::{IamAdapter, Permissions, Subject, UpstreamSession};
 use serde_json::{Value, json};
 use test_support::scripted_upstream::keycloak::{
     CLIENT, PERMISSIONS, PERMISSIONS_CLIENT, REALM, SESSION, SUBJECT, refresh_token,
@@ -45,13 +46,13 @@ fn settings_with(url: &str, changes: &Value) -> KeycloakSettings {
     KeycloakSettings::read(serde_json::from_value(settings).expect("a section")).expect("settings")
 }
 
-fn adapter_with(url: &str, changes: &Value) -> Keycloak {
+fn adapter_with(url: &str, changes: &Value) -> Arc<dyn IamAdapter> {
     let clock = Arc::new(SystemClock::default());
-    let adapter = Keycloak::new(&settings_with(url, changes), CONNECT_DEADLINE, clock);
+    let adapter = settings_with(url, changes).connect(clock, CONNECT_DEADLINE);
     adapter.expect("an adapter")
 }
 
-pub(super) fn adapter(url: &str) -> Keycloak {
+pub(super) fn adapter(url: &str) -> Arc<dyn IamAdapter> {
     adapter_with(url, &json!({}))
 }
 

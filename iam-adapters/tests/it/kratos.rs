@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::kratos::{Kratos, KratosSettings};
+use iam_adapters::kratos::KratosSettings;
+use iam_adapters::settings::AdapterSettings as _;
 use iam_adapters::{
     IamAdapter, IamError, Introspection, Misconfiguration, Refusal, UpstreamSession,
 };
@@ -26,21 +27,22 @@ async fn healthy() -> ScriptedUpstream {
     ScriptedUpstream::of(&KRATOS).await
 }
 
-fn adapter_with(upstream: &ScriptedUpstream, changes: &Value) -> Kratos {
+fn adapter_with(upstream: &ScriptedUpstream, changes: &Value) -> Arc<dyn IamAdapter> {
     let mut settings = json!({"url": upstream.url()});
     for (key, value) in changes.as_object().expect("an object") {
         settings[key] = value.clone();
     }
     let settings: KratosSettings = serde_json::from_value(settings).expect("settings");
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1)));
-    Kratos::new(&settings, Duration::from_secs(5), clock).expect("an adapter")
+    let adapter = settings.connect(clock, Duration::from_secs(5));
+    adapter.expect("an adapter")
 }
 
-fn adapter(upstream: &ScriptedUpstream) -> Kratos {
+fn adapter(upstream: &ScriptedUpstream) -> Arc<dyn IamAdapter> {
     adapter_with(upstream, &json!({}))
 }
 
-async fn session_of(kratos: &Kratos) -> UpstreamSession {
+async fn session_of(kratos: &Arc<dyn IamAdapter>) -> UpstreamSession {
     log_in(kratos).await.expect("a login").session
 }
 

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::ClientSection as _;
-use iam_adapters::UpstreamSession;
-use iam_adapters::oauth2::{OAuth2, OAuth2Settings};
+use iam_adapters::oauth2::OAuth2Settings;
+use iam_adapters::settings::AdapterSettings as _;
+use iam_adapters::{ClientSection as _, IamAdapter, UpstreamSession};
 use serde_json::{Value, json};
 use test_support::ManualClock;
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
@@ -113,17 +113,18 @@ fn settings_with(upstream: &ScriptedUpstream, changes: &Value) -> OAuth2Settings
     OAuth2Settings::read(serde_json::from_value(settings).expect("a section")).expect("settings")
 }
 
-fn adapter_with(upstream: &ScriptedUpstream, changes: &Value) -> OAuth2 {
+fn adapter_with(upstream: &ScriptedUpstream, changes: &Value) -> Arc<dyn IamAdapter> {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(NOW)));
     let settings = settings_with(upstream, changes);
-    OAuth2::new(&settings, Duration::from_secs(5), clock).expect("an adapter")
+    let adapter = settings.connect(clock, Duration::from_secs(5));
+    adapter.expect("an adapter")
 }
 
-fn adapter(upstream: &ScriptedUpstream) -> OAuth2 {
+fn adapter(upstream: &ScriptedUpstream) -> Arc<dyn IamAdapter> {
     adapter_with(upstream, &json!({}))
 }
 
 /// The session of a login that must succeed.
-async fn session(adapter: &OAuth2) -> UpstreamSession {
+async fn session(adapter: &Arc<dyn IamAdapter>) -> UpstreamSession {
     log_in(adapter).await.expect("a login").session
 }

@@ -157,8 +157,7 @@ fn with_source(iam: &str, source: PermissionSource) -> (WithPermissionSource, Ar
     let calls = Arc::<Calls>::default();
     let observer: Arc<dyn Observer> = Arc::<Calls>::clone(&calls);
     let (name, clock) = ("tested".into(), clock());
-    let iam: Arc<dyn IamAdapter> = Arc::new(adapter(iam));
-    let iam = Replaceable::shared(iam);
+    let iam = Replaceable::shared(adapter(iam));
     let iam = ResilientAdapter::new(&name, iam, limits, &clock, &observer);
     let source = Replaceable::shared(Arc::new(source));
     let iam = WithPermissionSource::new(&name, Arc::new(iam), source, &clock, &observer);

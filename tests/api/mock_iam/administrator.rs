@@ -17,7 +17,7 @@ pub(super) fn administrator(
     let fixture = MockFixture::over(directory, move |claims| {
         let mut settings = connected.settings();
         settings.client.claims = claims;
-        Arc::new(adapter(&settings))
+        adapter(&settings)
     });
     let (namespace, inbox) = (running_mock.namespace(), inbox.cloned());
     fixture.notifying(move |ended| {

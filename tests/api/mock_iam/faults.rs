@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::clock::SystemClock;
-use iam_adapters::keycloak::Keycloak;
 use iam_adapters::name::Name as _;
 use iam_adapters::resilient::{CallLimit, Operation};
 use iam_adapters::{
@@ -106,10 +105,10 @@ impl FaultFixture {
 }
 
 /// An adapter after a successful introspection, and a session.
-pub(super) async fn proven(fixture: &FaultFixture) -> (Keycloak, UpstreamSession) {
+pub(super) async fn proven(fixture: &FaultFixture) -> (Arc<dyn IamAdapter>, UpstreamSession) {
     let iam = fixture.running_mock().adapter();
     iam.probe().await.expect("a healthy mock");
-    let session = fixture.log_in(&iam).await.expect("a login");
+    let session = fixture.log_in(&*iam).await.expect("a login");
     (iam, session)
 }
 
@@ -121,7 +120,7 @@ async fn each_fault_has_its_own_error_and_none_is_a_refusal() {
         retry_after: Some(Duration::from_secs(3)),
     };
     for operation in OPERATIONS {
-        let session = fixture.log_in(&iam).await.expect("a login");
+        let session = fixture.log_in(&*iam).await.expect("a login");
         for (answer, kind) in [
             (Answer::Unreachable, "unreachable"),
             (Answer::Reset, "unreachable"),
@@ -134,7 +133,7 @@ async fn each_fault_has_its_own_error_and_none_is_a_refusal() {
             (Answer::Misconfigured, "misconfigured"),
         ] {
             let outcome = fixture
-                .call_with_fault(&iam, &session, operation, answer)
+                .call_with_fault(&*iam, &session, operation, answer)
                 .await;
             let outcome = outcome.expect_err("a fault");
             let why = format!("{} of {}: {outcome}", answer.name(), operation.name());
@@ -151,7 +150,7 @@ async fn each_fault_has_its_own_error_and_none_is_a_refusal() {
             retry_after: Some(Duration::from_millis(2001)),
         };
         let outcome = fixture
-            .call_with_fault(&iam, &session, operation, three)
+            .call_with_fault(&*iam, &session, operation, three)
             .await;
         assert_eq!(outcome, Err(throttled.clone()), "{operation:?}");
         fixture.running_mock().namespace().mock.faults().clear();
@@ -163,7 +162,7 @@ async fn each_fault_has_its_own_error_and_none_is_a_refusal() {
         // This fault performs the operation.
         let cut = Answer::Truncated;
         let outcome = fixture
-            .call_with_fault(&iam, &session, operation, cut)
+            .call_with_fault(&*iam, &session, operation, cut)
             .await;
         let outcome = outcome.map_err(|error| error.kind());
         assert_eq!(outcome, Err("unreachable"), "{operation:?}");
@@ -187,7 +186,7 @@ async fn login_is_refused_for_each_reason_that_keycloak_reports() {
     ] {
         let refused = Answer::Refused(reason);
         let outcome = fixture
-            .call_with_fault(&iam, &session, Operation::Login, refused)
+            .call_with_fault(&*iam, &session, Operation::Login, refused)
             .await;
         assert_eq!(outcome, Err(IamError::Refused(message)));
     }
@@ -220,7 +219,7 @@ async fn timeout_and_slow_body_end_at_the_deadline_of_the_gateway() {
     };
     for operation in OPERATIONS {
         for answer in [Answer::Timeout, Answer::SlowBody] {
-            let bare = Arc::new(fixture.running_mock().adapter());
+            let bare = fixture.running_mock().adapter();
             let iam = resilient(bare, limit, Arc::new(SystemClock::default()));
             let outcome = fixture
                 .call_with_fault(&iam, &session, operation, answer)

@@ -1,7 +1,7 @@
 //! Faults of one user, and the journal, over the wire.
 
+use iam_adapters::ClientContext;
 use iam_adapters::resilient::Operation;
-use iam_adapters::{ClientContext, IamAdapter as _};
 use mock_iam::journal::Filter;
 
 use super::faults::{FaultFixture, proven};

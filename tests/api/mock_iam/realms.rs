@@ -6,8 +6,7 @@ use auth_gateway_dev::NamespaceName;
 use iam_adapters::clock::SystemClock;
 use iam_adapters::keycloak::KeycloakSettings;
 use iam_adapters::{
-    ClientContext, Credentials, IamAdapter as _, IamError, Introspection, Misconfiguration,
-    Permissions, Refusal,
+    ClientContext, Credentials, IamError, Introspection, Misconfiguration, Permissions, Refusal,
 };
 use mock_iam::User;
 use serde_json::{Value, json};

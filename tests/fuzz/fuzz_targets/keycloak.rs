@@ -8,9 +8,10 @@ use auth_gateway_fuzz::{CANARY, claims, is_scope_name};
 use iam_adapters::OAuth2ClientSettings;
 use iam_adapters::claims::CLAIMS_BYTES_MAX;
 use iam_adapters::clock::SystemClock;
-use iam_adapters::keycloak::{Keycloak, KeycloakSettings};
+use iam_adapters::keycloak::KeycloakSettings;
+use iam_adapters::settings::AdapterSettings as _;
 use iam_adapters::{
-    Claims, ClientContext, Credentials, IamAdapter as _, IamError, Introspection, Subject,
+    Claims, ClientContext, Credentials, IamAdapter, IamError, Introspection, Subject,
     UpstreamSession,
 };
 use libfuzzer_sys::fuzz_target;
@@ -29,7 +30,7 @@ const NEXT: u8 = 0x1e;
 struct Fixture {
     runtime: Runtime,
     upstream: Upstream,
-    iam: Keycloak,
+    iam: Arc<dyn IamAdapter>,
     credentials: Credentials,
     session: UpstreamSession,
 }
@@ -70,7 +71,9 @@ impl Fixture {
                 .enable_all()
                 .build()
                 .expect("a runtime"),
-            iam: Keycloak::new(&settings, Duration::from_secs(5), clock).expect("an adapter"),
+            iam: settings
+                .connect(clock, Duration::from_secs(5))
+                .expect("an adapter"),
             upstream,
             credentials: credentials.expect("credentials"),
             session,

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use iam_adapters::clock::SystemClock;
-use iam_adapters::kratos::{Kratos, KratosSettings};
+use iam_adapters::kratos::KratosSettings;
+use iam_adapters::settings::AdapterSettings as _;
 use iam_adapters::{ClaimSources, IamAdapter, Permission, Permissions, Subject, UpstreamSession};
 use iam_conformance::{Account, AccountState, ClaimMembers, Fixture};
 use reqwest::{Method, StatusCode};
@@ -35,7 +36,7 @@ struct Facts {
 #[derive(Debug)]
 pub(super) struct Server {
     facts: Facts,
-    adapter: Arc<Kratos>,
+    adapter: Arc<dyn IamAdapter>,
     process: Mutex<Launched>,
 }
 
@@ -155,11 +156,12 @@ impl Server {
 }
 
 /// An adapter for a server at this address, whose tokens have these claims.
-pub(super) fn adapter(url: &str, claims: &Value) -> Arc<Kratos> {
+pub(super) fn adapter(url: &str, claims: &Value) -> Arc<dyn IamAdapter> {
     let settings: KratosSettings =
         serde_json::from_value(json!({"url": url, "claims": claims})).expect("settings");
     let clock = Arc::new(SystemClock::default());
-    Arc::new(Kratos::new(&settings, Duration::from_secs(5), clock).expect("usable settings"))
+    let adapter = settings.connect(clock, Duration::from_secs(5));
+    adapter.expect("usable settings")
 }
 
 fn names(permissions: &Permissions) -> Vec<&str> {
@@ -169,7 +171,7 @@ fn names(permissions: &Permissions) -> Vec<&str> {
 #[async_trait]
 impl Fixture for Server {
     fn adapter(&self) -> Arc<dyn IamAdapter> {
-        Arc::<Kratos>::clone(&self.adapter)
+        Arc::clone(&self.adapter)
     }
 
     fn account_states(&self) -> &[AccountState] {

@@ -9,11 +9,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use iam_adapters::claims::ClaimType;
 use iam_adapters::clock::SystemClock;
-use iam_adapters::ldap::{Ldap, LdapSettings};
+use iam_adapters::ldap::LdapSettings;
 use iam_adapters::permission_source::{
     GroupRule, GroupTable, PermissionSource, WithPermissionSource,
 };
 use iam_adapters::resilient::Observer;
+use iam_adapters::settings::AdapterSettings as _;
 use iam_adapters::{
     ClaimSources, ClientContext, Clock, Credentials, IamAdapter, IamError, Permission, Permissions,
     Refusal, Replaceable, Subject, UpstreamSession,
@@ -175,7 +176,7 @@ impl Directory {
     }
 
     /// The adapter with more settings, without permissions.
-    pub(super) fn bare(&self, more: &Value) -> Arc<Ldap> {
+    pub(super) fn bare(&self, more: &Value) -> Arc<dyn IamAdapter> {
         adapter(&self.facts, more)
     }
 
@@ -401,11 +402,11 @@ fn section(facts: &Facts, more: &Value) -> Value {
     section
 }
 
-fn adapter(facts: &Facts, more: &Value) -> Arc<Ldap> {
+fn adapter(facts: &Facts, more: &Value) -> Arc<dyn IamAdapter> {
     let clock = Arc::new(SystemClock::default());
     let settings: LdapSettings = from_value(section(facts, more)).expect("settings");
-    let adapter = Ldap::new(&settings, Duration::from_secs(5), clock);
-    Arc::new(adapter.expect("usable settings"))
+    let adapter = settings.connect(clock, Duration::from_secs(5));
+    adapter.expect("usable settings")
 }
 
 fn with_groups(

@@ -1,6 +1,6 @@
 //! Sessions that exist only in the session token: what ends them, and what does not.
 
-use iam_adapters::{IamAdapter as _, Introspection, UpstreamSession};
+use iam_adapters::{Introspection, UpstreamSession};
 use iam_conformance::{AccountState, Fixture as _};
 use serde_json::json;
 use test_support::keys::TestKeys;

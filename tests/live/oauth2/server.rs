@@ -10,7 +10,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::claims::ClaimType;
 use iam_adapters::clock::SystemClock;
-use iam_adapters::oauth2::{OAuth2, OAuth2Settings};
+use iam_adapters::oauth2::OAuth2Settings;
+use iam_adapters::settings::AdapterSettings as _;
 use iam_adapters::{
     ClaimSources, ClientSection as _, IamAdapter, Permission, Permissions, Subject, UpstreamSession,
 };
@@ -69,7 +70,7 @@ struct Admin {
 pub(super) struct Server {
     pub(super) kind: Kind,
     facts: Facts,
-    adapter: Arc<OAuth2>,
+    adapter: Arc<dyn IamAdapter>,
     process: std::sync::Mutex<Launched>,
 }
 
@@ -100,7 +101,7 @@ impl Kind {
 impl Server {
     async fn start(kind: Kind) -> Self {
         let (process, facts) = Launched::start::<Facts>(kind.launcher(), Vec::new()).await;
-        let adapter = Arc::new(adapter(&settings(kind, &facts, "basic")));
+        let adapter = adapter(&settings(kind, &facts, "basic"));
         Self {
             kind,
             facts,
@@ -306,16 +307,20 @@ fn settings(kind: Kind, facts: &Facts, client: &str) -> BTreeMap<&'static str, S
 }
 
 /// The adapter with these members of `[iam.oauth2]`.
-pub(super) fn adapter(settings: &BTreeMap<&'static str, String>) -> OAuth2 {
+pub(super) fn adapter(settings: &BTreeMap<&'static str, String>) -> Arc<dyn IamAdapter> {
     adapter_with_claims(settings, ClaimSources::NONE)
 }
 
-fn adapter_with_claims(settings: &BTreeMap<&'static str, String>, claims: ClaimSources) -> OAuth2 {
+fn adapter_with_claims(
+    settings: &BTreeMap<&'static str, String>,
+    claims: ClaimSources,
+) -> Arc<dyn IamAdapter> {
     let section = serde_json::from_value(json!(settings)).expect("a section");
     let mut settings = OAuth2Settings::read(section).expect("settings");
     settings.client.claims = claims;
     let clock = Arc::new(SystemClock::default());
-    OAuth2::new(&settings, Duration::from_secs(5), clock).expect("usable settings")
+    let adapter = settings.connect(clock, Duration::from_secs(5));
+    adapter.expect("usable settings")
 }
 
 /// The tokens that a session carries.
@@ -340,7 +345,7 @@ fn hash_of(refresh_token: &str) -> String {
 #[async_trait]
 impl Fixture for Server {
     fn adapter(&self) -> Arc<dyn IamAdapter> {
-        Arc::<OAuth2>::clone(&self.adapter)
+        Arc::clone(&self.adapter)
     }
 
     fn account_states(&self) -> &[AccountState] {
@@ -348,7 +353,7 @@ impl Fixture for Server {
     }
 
     fn adapter_with_claims(&self, claims: ClaimSources) -> Arc<dyn IamAdapter> {
-        Arc::new(adapter_with_claims(&self.settings("basic"), claims))
+        adapter_with_claims(&self.settings("basic"), claims)
     }
 
     /// Neither server states attributes of users.

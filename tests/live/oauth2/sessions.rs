@@ -80,7 +80,7 @@ pub(super) async fn session_of_a_login_that_cannot_be_used_is_ended_at_the_serve
     server.end_sessions_of(&user).await;
     let mut settings = server.settings("basic");
     settings.insert("subject_claim", "missing".to_owned());
-    let login = log_in(&adapter(&settings), &user.email, &user.password).await;
+    let login = log_in(&*adapter(&settings), &user.email, &user.password).await;
     let is_unreadable = matches!(login, Err(IamError::Unreadable(_)));
     assert!(is_unreadable, "{login:?}");
     until("the end of the session at the server", async || {

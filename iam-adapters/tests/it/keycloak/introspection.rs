@@ -1,6 +1,6 @@
 //! Introspection.
 
-use iam_adapters::{Claims, IamAdapter, IamError, Introspection, Misconfiguration, Subject};
+use iam_adapters::{Claims, IamError, Introspection, Misconfiguration, Subject};
 use serde_json::{Value, json};
 use test_support::scripted_upstream::keycloak::{
     INTROSPECTION, SUBJECT, TOKEN, active, refresh_token, refusal,

@@ -1,6 +1,6 @@
 //! The issuer is confirmed before a password is sent.
 
-use iam_adapters::{IamAdapter, Misconfiguration};
+use iam_adapters::Misconfiguration;
 use serde_json::{Value, json};
 use test_support::scripted_upstream::keycloak::{
     DISCOVERY, INTROSPECTION, TOKEN, discovery, inactive,

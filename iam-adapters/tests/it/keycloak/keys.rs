@@ -1,6 +1,5 @@
 //! The realm's keys.
 
-use iam_adapters::IamAdapter as _;
 use serde_json::json;
 use test_support::scripted_upstream::keycloak::{CLIENT, DISCOVERY, KEYS, key_set};
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};

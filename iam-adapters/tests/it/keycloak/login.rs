@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use iam_adapters::{ClientContext, IamAdapter};
+use iam_adapters::ClientContext;
 use proptest::prelude::*;
 use secrecy::ExposeSecret;
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! Logout.
 
-use iam_adapters::{IamAdapter, Misconfiguration};
+use iam_adapters::Misconfiguration;
 use serde_json::json;
 use test_support::scripted_upstream::keycloak::{LOGOUT, refresh_token, refusal};
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};

@@ -1,6 +1,6 @@
 //! Probes.
 
-use iam_adapters::{IamAdapter, IamError, Misconfiguration};
+use iam_adapters::{IamError, Misconfiguration};
 use serde_json::json;
 use test_support::scripted_upstream::keycloak::{
     DISCOVERY, INTROSPECTION, TOKEN, active, discovery, inactive, refusal,

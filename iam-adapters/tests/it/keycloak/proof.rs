@@ -1,6 +1,7 @@
 //! "Inactive" is accepted only after introspection has reported a session as active.
 
-use iam_adapters::keycloak::Keycloak;
+use std::sync::Arc;
+
 use iam_adapters::{IamAdapter, Introspection, Misconfiguration};
 use serde_json::json;
 use test_support::scripted_upstream::keycloak::{
@@ -11,7 +12,7 @@ use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use super::{adapter, is_misconfigured, kind, log_in, session, session_of};
 
 /// An adapter whose introspection has reported one session as active.
-async fn proven(upstream: &ScriptedUpstream) -> Keycloak {
+async fn proven(upstream: &ScriptedUpstream) -> Arc<dyn IamAdapter> {
     let keycloak = adapter(&upstream.url());
     assert_eq!(kind(&keycloak.introspect(&session()).await), "ok");
     keycloak

@@ -3,7 +3,6 @@
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
-use iam_adapters::keycloak::Keycloak;
 use iam_adapters::{IamAdapter, Introspection, Permissions};
 use serde_json::json;
 use test_support::scripted_upstream::keycloak::{INTROSPECTION, active};
@@ -14,7 +13,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use super::{adapter_with, permissions, session};
 
-async fn permitted(keycloak: &Keycloak) -> Permissions {
+async fn permitted(keycloak: &Arc<dyn IamAdapter>) -> Permissions {
     match keycloak.introspect(&session()).await {
         Ok(Introspection::Active { permissions, .. }) => permissions,
         other => panic!("not active: {other:?}"),

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use iam_adapters::{IamAdapter, Misconfiguration};
+use iam_adapters::Misconfiguration;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;

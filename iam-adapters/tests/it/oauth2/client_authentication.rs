@@ -5,7 +5,6 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use iam_adapters::IamAdapter;
 use josekit::jwk::KeyPair as _;
 use josekit::jwk::alg::ed::EdCurve;
 use josekit::jws::{ES256, EdDSA, JwsVerifier, RS256};

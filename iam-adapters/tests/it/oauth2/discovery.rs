@@ -1,6 +1,6 @@
 //! The discovery document and configured endpoints.
 
-use iam_adapters::{IamAdapter, Misconfiguration};
+use iam_adapters::Misconfiguration;
 use serde_json::json;
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 

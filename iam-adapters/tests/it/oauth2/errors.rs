@@ -1,7 +1,7 @@
 //! Errors and debug output contain nothing of requests and responses.
 
+use iam_adapters::IamError;
 use iam_adapters::settings::AdapterSettings as _;
-use iam_adapters::{IamAdapter, IamError};
 use serde_json::json;
 use test_support::scripted_upstream::Answer;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use iam_adapters::{IamAdapter, IamError, Introspection, Misconfiguration, Permissions, Refusal};
+use iam_adapters::{IamError, Introspection, Misconfiguration, Permissions, Refusal};
 use serde_json::json;
 use test_support::scripted_upstream::Answer;
 

@@ -1,8 +1,8 @@
 //! Introspection and logout of a session.
 
 use iam_adapters::{
-    Capabilities, IamAdapter, IamError, Introspection, Misconfiguration, PermissionAge,
-    SessionLocation, Subject,
+    Capabilities, IamError, Introspection, Misconfiguration, PermissionAge, SessionLocation,
+    Subject,
 };
 use secrecy::ExposeSecret as _;
 use serde_json::json;
