@@ -153,6 +153,16 @@ pub fn address_problems(key: &str, url: &Url, production: bool) -> Vec<String> {
     problems
 }
 
+/// The address of this path below a base, with each segment percent-encoded.
+pub(crate) fn url_below(base: &Url, path: &[&str]) -> Url {
+    let mut url = base.clone();
+    // Only addresses such as `mailto:` have no segments, which the checks of the settings refuse.
+    if let Ok(mut segments) = url.path_segments_mut() {
+        segments.pop_if_empty().extend(path);
+    }
+    url
+}
+
 /// Reads the certificates that are trusted in addition to the machine's own; none without a file.
 pub(crate) fn certificates(
     file: Option<&Path>,

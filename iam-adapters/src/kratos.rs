@@ -17,7 +17,7 @@ use url::Url;
 use crate::abandoned;
 use crate::adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation};
 use crate::claims;
-use crate::client::{Response, UpstreamClient, on_behalf_of};
+use crate::client::{Response, UpstreamClient, on_behalf_of, url_below};
 use crate::error::{IamError, Misconfiguration, Refusal};
 use crate::json;
 use crate::oauth2_client::{PermissionNames, Proofs, as_code};
@@ -79,12 +79,7 @@ enum Whoami {
 
 impl Kratos {
     fn endpoint(&self, path: &[&str]) -> Url {
-        let mut url = self.settings.url.clone();
-        // Fails only for addresses without a host, which the settings exclude.
-        if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().extend(path);
-        }
-        url
+        url_below(&self.settings.url, path)
     }
 
     /// The meaning of a login's response that is not the expected success.

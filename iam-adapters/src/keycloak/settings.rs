@@ -11,6 +11,7 @@ use super::dialect::DIALECT;
 use super::{Keycloak, NAME};
 use crate::adapter::{IamAdapter, SetupError};
 use crate::claims::ClaimSources;
+use crate::client::url_below;
 use crate::clock::Clock;
 use crate::oauth2_client::{
     ClientAuthPreset, ClientSection, OAuth2Client, OAuth2ClientSettings, PermissionNames,
@@ -107,17 +108,10 @@ impl ClientSection for KeycloakSettings {
 }
 
 impl KeycloakSettings {
-    /// An address below the realm's, with each segment percent-encoded.
+    /// An address below the realm's.
     pub(super) fn realm_url(&self, path: &[&str]) -> Url {
-        let mut url = plain_url(&self.url);
-        // Only addresses such as `mailto:` have no segments; `problems` refuses them.
-        if let Ok(mut segments) = url.path_segments_mut() {
-            segments
-                .pop_if_empty()
-                .extend(["realms", self.realm.as_str()])
-                .extend(path);
-        }
-        url
+        let path = [&["realms", self.realm.as_str()], path].concat();
+        url_below(&plain_url(&self.url), &path)
     }
 
     /// The issuer that the discovery document must name.

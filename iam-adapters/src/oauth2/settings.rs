@@ -11,6 +11,7 @@ use url::{Url, form_urlencoded};
 use super::{NAME, OAuth2, TokenKind, explain};
 use crate::adapter::{IamAdapter, SetupError};
 use crate::claims::ClaimSources;
+use crate::client::url_below;
 use crate::clock::Clock;
 use crate::error::Misconfiguration;
 use crate::oauth2_client::{
@@ -315,16 +316,13 @@ impl OAuth2Settings {
             return None;
         }
         self.discovery_url.clone().or_else(|| {
-            let mut url = Url::parse(&self.issuer).ok()?;
-            let mut segments = url.path_segments_mut().ok()?;
+            let issuer = Url::parse(&self.issuer).ok()?;
             let name = match self.preset {
                 // Without OpenID Connect, it has only the name of RFC 8414.
                 Some(Preset::DjangoOauthToolkit) => "oauth-authorization-server",
                 Some(Preset::Glewlwyd) | None => "openid-configuration",
             };
-            segments.pop_if_empty().extend([".well-known", name]);
-            drop(segments);
-            Some(url)
+            Some(url_below(&issuer, &[".well-known", name]))
         })
     }
 
