@@ -109,7 +109,7 @@ impl Keycloak {
                 (login.groups, login.claims) = (groups, claims);
             }
             Ok(Introspection::Inactive) => {
-                return Err(self.server.active_session_reported_inactive());
+                return Err(self.server.proofs.active_session_reported_inactive());
             }
             // The login succeeds. The first exchange introspects again, and reports the fault.
             Err(error) => {
@@ -181,7 +181,7 @@ impl Keycloak {
         // timeout and, in a realm that rotates refresh tokens, invalidates this one.
         let refreshed = self.server.refresh_grant(&self.token, &session.secret);
         match refreshed.await.map(|_: TokenGrant| ()) {
-            Ok(()) => Err(self.server.active_session_reported_inactive()),
+            Ok(()) => Err(self.server.proofs.active_session_reported_inactive()),
             Err(Rejected::InvalidGrant(_)) => Ok(Introspection::Inactive),
             Err(rejected) => Err(rejected.into_fault()),
         }

@@ -71,7 +71,7 @@ struct Kratos {
 enum Whoami {
     /// The session of the token, and its user.
     Session(Session),
-    /// No active session, unless Kratos has failed.
+    /// No active session, also by its login flow.
     NoSession,
     /// A session that is not accepted before a second factor.
     SecondFactorRequired,
@@ -117,21 +117,23 @@ impl Kratos {
         }
     }
 
+    /// Asks about a token. That it has no session is confirmed.
     async fn whoami(&self, token: &SecretString) -> Result<Whoami, IamError> {
         let response = self.ask(&["sessions", "whoami"], token).await?;
         match (response.status, error(&response)) {
-            (StatusCode::UNAUTHORIZED, Some(_)) => Ok(Whoami::NoSession),
+            (StatusCode::UNAUTHORIZED, Some(_)) => {}
             (StatusCode::FORBIDDEN, Some(error)) if error.id == SECOND_FACTOR_REQUIRED => {
-                Ok(Whoami::SecondFactorRequired)
+                return Ok(Whoami::SecondFactorRequired);
             }
             _ => {
                 let session: Session = read(&response, "whoami")?;
-                let is_active = session.active;
-                Ok(is_active
-                    .then_some(session)
-                    .map_or(Whoami::NoSession, Whoami::Session))
+                if session.active {
+                    return Ok(Whoami::Session(session));
+                }
             }
         }
+        self.confirm_no_session(token).await?;
+        Ok(Whoami::NoSession)
     }
 
     /// Proves that the token has no active session, after a response that could also be a failure.
@@ -242,11 +244,7 @@ impl IamAdapter for Kratos {
         let found = match self.whoami(&session_token).await? {
             Whoami::Session(found) => found,
             Whoami::SecondFactorRequired => return Err(IamError::Refused(Refusal::Incomplete)),
-            Whoami::NoSession => {
-                self.confirm_no_session(&session_token).await?;
-                self.proofs.failed_introspection.record();
-                return Err(active_session_reported_inactive());
-            }
+            Whoami::NoSession => return Err(self.proofs.active_session_reported_inactive()),
         };
         self.proofs.record_active();
         self.proofs.login.record();
@@ -275,12 +273,8 @@ impl IamAdapter for Kratos {
             Whoami::Session(found) => found,
             Whoami::SecondFactorRequired => return Ok(Introspection::Inactive),
             Whoami::NoSession => {
-                self.confirm_no_session(&session.secret).await?;
-                return if self.proofs.failed_introspection.is_recorded() {
-                    Err(active_session_reported_inactive())
-                } else {
-                    Ok(Introspection::Inactive)
-                };
+                self.proofs.check_introspection()?;
+                return Ok(Introspection::Inactive);
             }
         };
         let subject = subject(&found.identity);
@@ -345,13 +339,6 @@ fn fault(response: &Response) -> IamError {
         Some(id) => format!("status {status}, error {id}").into(),
         None => format!("status {status}").into(),
     })
-}
-
-fn active_session_reported_inactive() -> IamError {
-    IamError::misconfigured(
-        Misconfiguration::Introspection,
-        "an active session is reported as inactive: check that X-Session-Token reaches Kratos",
-    )
 }
 
 /// The immutable id of the user.

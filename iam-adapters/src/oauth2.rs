@@ -222,7 +222,7 @@ impl OAuth2 {
         };
         let introspected = self.introspect_tokens(&endpoints, &session_tokens).await?;
         if !self.is_active(&introspected)? {
-            return Err(self.server.active_session_reported_inactive());
+            return Err(self.server.proofs.active_session_reported_inactive());
         }
         let subject = introspected.subject(self.settings.subject_claim());
         let subject = subject.ok_or_else(|| IamError::Unreadable(NO_SUBJECT.into()))?;
@@ -230,7 +230,7 @@ impl OAuth2 {
         let permissions = self.permissions(&introspected)?;
         let expires_in = self.lifetime(expires_in.as_ref(), &introspected)?;
         if expires_in.is_some_and(|lifetime| lifetime.is_zero()) {
-            return Err(self.server.active_session_reported_inactive());
+            return Err(self.server.proofs.active_session_reported_inactive());
         }
         let claims = self.settings.client.claims.read(introspected.members())?;
         ScopeGuard::into_inner(abandoned);
@@ -310,11 +310,8 @@ impl OAuth2 {
             fault => fault,
         })?;
         if !is_active {
-            return if self.server.proofs.failed_introspection.is_recorded() {
-                Err(self.server.active_session_reported_inactive())
-            } else {
-                Ok(Introspection::Inactive)
-            };
+            self.server.proofs.check_introspection()?;
+            return Ok(Introspection::Inactive);
         }
         // So is the subject.
         let subject = match introspected.subject(self.settings.subject_claim()) {

@@ -106,8 +106,8 @@ impl OAuth2Client {
             authentication,
             clock,
             issuer,
+            proofs: Proofs::new(dialect.introspection_hint),
             dialect,
-            proofs: Proofs::default(),
         })
     }
 
@@ -251,10 +251,7 @@ impl OAuth2Client {
         if !self.proofs.grant.is_recorded() {
             self.prove_grants(token).await?;
         }
-        if self.proofs.failed_introspection.is_recorded() {
-            return Err(self.active_session_reported_inactive());
-        }
-        Ok(())
+        self.proofs.check_introspection()
     }
 
     /// Proves the client's own credentials by the introspection of an invalid token.
@@ -322,17 +319,6 @@ impl OAuth2Client {
             self.proofs.record_misconfiguration(*what);
         }
         result
-    }
-
-    /// The error for an active session that introspection reports as inactive.
-    pub(crate) fn active_session_reported_inactive(&self) -> IamError {
-        IamError::misconfigured(
-            Misconfiguration::Introspection,
-            format!(
-                "an active session is reported as inactive: {}",
-                self.dialect.introspection_hint
-            ),
-        )
     }
 }
 

@@ -72,7 +72,7 @@ impl AdapterSettings for KratosSettings {
             settings: self.clone(),
             issuer: self.url.as_str().trim_end_matches('/').to_owned(),
             names: PermissionNames::new(NAME),
-            proofs: Proofs::default(),
+            proofs: Proofs::new("check that X-Session-Token reaches Kratos"),
         }))
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::error::Misconfiguration;
+use crate::error::{IamError, Misconfiguration};
 
 #[derive(Debug, Default)]
 pub(crate) struct Proof(AtomicBool);
@@ -34,19 +34,44 @@ pub(crate) struct Proofs {
     pub(crate) login: Proof,
     /// Introspection has reported an active session as inactive, and no session as active since. A
     /// probe cannot find that, so a misconfiguration does not reset it.
-    pub(crate) failed_introspection: Proof,
+    failed_introspection: Proof,
+    /// The settings to check then.
+    introspection_hint: &'static str,
 }
 
 impl Proofs {
+    /// Nothing is proven. The hint names the settings to check if introspection reports an active session as inactive.
+    pub(crate) fn new(introspection_hint: &'static str) -> Self {
+        Self {
+            introspection_hint,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn record_active(&self) {
         self.active.record();
         self.failed_introspection.reset();
     }
 
-    pub(super) fn record_misconfiguration(&self, what: Misconfiguration) {
-        if what == Misconfiguration::Introspection {
-            self.failed_introspection.record();
+    /// Records that introspection has reported an active session as inactive, which is this fault.
+    pub(crate) fn active_session_reported_inactive(&self) -> IamError {
+        self.failed_introspection.record();
+        let hint = self.introspection_hint;
+        IamError::misconfigured(
+            Misconfiguration::Introspection,
+            format!("an active session is reported as inactive: {hint}"),
+        )
+    }
+
+    /// Fails unless "inactive" can be believed.
+    pub(crate) fn check_introspection(&self) -> Result<(), IamError> {
+        if self.failed_introspection.is_recorded() {
+            return Err(self.active_session_reported_inactive());
         }
+        Ok(())
+    }
+
+    pub(super) fn record_misconfiguration(&self, what: Misconfiguration) {
         // A foreign client concerns only one session.
         if what != Misconfiguration::ForeignClient {
             for proof in [&self.issuer, &self.active, &self.grant] {
