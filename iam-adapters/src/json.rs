@@ -38,19 +38,20 @@ pub fn object<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, InvalidObject
     serde_json::from_str(text).map_err(|_| InvalidObject::Members)
 }
 
-/// The members of an object, none of which is repeated. A [`Map`] alone keeps the last.
-pub(crate) struct UniqueMembers(pub(crate) Map<String, Value>);
+/// An object, none of whose members is repeated. A [`Value`] alone keeps the last.
+#[derive(derive_more::Deref)]
+pub(crate) struct UniqueMembers(pub(crate) Value);
 
 impl<'de> Deserialize<'de> for UniqueMembers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MembersVisitor).map(Self)
+        deserializer.deserialize_map(MembersVisitor)
     }
 }
 
 struct MembersVisitor;
 
 impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Map<String, Value>;
+    type Value = UniqueMembers;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
@@ -63,7 +64,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
                 return Err(A::Error::custom("a member is repeated"));
             }
         }
-        Ok(unique)
+        Ok(UniqueMembers(Value::Object(unique)))
     }
 }
 

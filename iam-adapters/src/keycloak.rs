@@ -8,7 +8,6 @@ use reqwest::{RequestBuilder, StatusCode};
 use scopeguard::ScopeGuard;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize as _;
-use serde_json::Value;
 use tokio::time::timeout;
 use url::Url;
 
@@ -131,7 +130,7 @@ impl Keycloak {
         let introspected = self
             .server
             .introspect(&self.introspection, token, "refresh_token");
-        let members = Value::Object(introspected.await.map(|UniqueMembers(members)| members)?);
+        let UniqueMembers(members) = introspected.await?;
         let response = IntrospectedToken::deserialize(&members).map_err(|_| {
             IamError::Unreadable("introspection response with members of other types".into())
         })?;

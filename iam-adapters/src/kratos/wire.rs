@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use secrecy::SecretString;
-use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde::Deserialize;
 
 use crate::json::UniqueMembers;
 
@@ -32,8 +31,7 @@ pub(super) struct Session {
     issued_at: Timestamp,
     expires_at: Timestamp,
     /// The user.
-    #[serde(deserialize_with = "object")]
-    pub(super) identity: Value,
+    pub(super) identity: UniqueMembers,
 }
 
 impl Session {
@@ -43,10 +41,6 @@ impl Session {
         let lifetime = Duration::try_from(lifetime).ok()?;
         (!lifetime.is_zero()).then_some(lifetime)
     }
-}
-
-fn object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
-    UniqueMembers::deserialize(deserializer).map(|UniqueMembers(members)| Value::Object(members))
 }
 
 /// The body of an error.

@@ -100,7 +100,7 @@ pub(super) fn check(
     if claims.exp.is_some_and(|exp| exp <= now) || claims.nbf.is_some_and(|nbf| nbf > latest) {
         return Err(InvalidLogoutToken::Expired);
     }
-    match claims.events.0.get(EVENT) {
+    match claims.events.get(EVENT) {
         Some(Value::Object(_)) => {}
         Some(_) => return Err(InvalidLogoutToken::Claims),
         None => return Err(InvalidLogoutToken::Event),

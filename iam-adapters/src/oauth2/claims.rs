@@ -38,7 +38,7 @@ impl<'de> Deserialize<'de> for IntrospectionClaims {
                 .ok_or_else(|| D::Error::custom("active is not a boolean"))?,
             client_id: text("client_id")?,
             issuer: text("iss")?,
-            claims: Value::Object(claims),
+            claims,
         })
     }
 }
