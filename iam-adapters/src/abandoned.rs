@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use opentelemetry::trace::FutureExt as _;
 use reqwest::RequestBuilder;
+use scopeguard::ScopeGuard;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tracing::Instrument as _;
@@ -44,8 +45,18 @@ where
     runtime.spawn(call.in_current_span().with_current_context());
 }
 
+/// Ends the session of a login by these requests if the login fails or is cancelled, that is unless
+/// [`ScopeGuard::into_inner`] is called.
+pub(crate) fn guard(
+    adapter: &'static str,
+    http: &UpstreamClient,
+    requests: impl FnOnce() -> Result<Vec<RequestBuilder>, IamError>,
+) -> ScopeGuard<(), impl FnOnce(())> {
+    scopeguard::guard((), move |()| end_by(adapter, http, requests()))
+}
+
 /// Ends a session by these requests, each whether the others succeed or not.
-pub(crate) fn end_by(
+fn end_by(
     adapter: &'static str,
     http: &UpstreamClient,
     requests: Result<Vec<RequestBuilder>, IamError>,

@@ -74,13 +74,11 @@ impl Keycloak {
             .server
             .password_grant(&self.token, credentials, otp, client);
         let Granted { tokens, response } = granted.await?;
-        // Also if the login is cancelled.
-        let abandoned = scopeguard::guard((), |()| {
-            let requests = tokens
-                .iter()
-                .filter(|(kind, _)| *kind == TokenKind::RefreshToken)
-                .map(|(_, token)| self.logout_request(token));
-            abandoned::end_by(NAME, &self.server.http, requests.collect());
+        let abandoned = abandoned::guard(NAME, &self.server.http, || {
+            let tokens = tokens.iter();
+            let refresh_tokens = tokens.filter(|(kind, _)| *kind == TokenKind::RefreshToken);
+            let requests = refresh_tokens.map(|(_, token)| self.logout_request(token));
+            requests.collect()
         });
         let mut login = match response {
             Ok(grant) => read_grant(grant, &self.settings.client.client_id)?,

@@ -236,10 +236,8 @@ impl IamAdapter for Kratos {
             return Err(self.refusal(&response));
         }
         let Login { session_token } = read(&response, "login")?;
-        // Also if the login is cancelled.
-        let abandoned = scopeguard::guard((), |()| {
-            let requests = Ok(vec![self.logout_request(&session_token)]);
-            abandoned::end_by(NAME, &self.http, requests);
+        let abandoned = abandoned::guard(NAME, &self.http, || {
+            Ok(vec![self.logout_request(&session_token)])
         });
         let found = match self.whoami(&session_token).await? {
             Whoami::Session(found) => found,

@@ -168,14 +168,13 @@ impl OAuth2 {
             .server
             .password_grant(&endpoints.token, credentials, more, client);
         let Granted { tokens, response } = granted.await?;
-        // Also if the login is cancelled.
-        let abandoned = scopeguard::guard((), |()| {
+        let abandoned = abandoned::guard(NAME, &self.server.http, || {
             let requests = endpoints.revocation.iter().flat_map(|endpoint| {
                 tokens.iter().map(move |(kind, token)| {
                     self.revocation_request(endpoint, token.expose_secret(), *kind)
                 })
             });
-            abandoned::end_by(NAME, &self.server.http, requests.collect());
+            requests.collect()
         });
         let IssuedTokens {
             access_token,
