@@ -40,6 +40,9 @@ mod recycled;
 /// hundreds of roles about 50 KiB.
 pub const BODY_MAX: usize = 256 * 1024;
 
+/// A token that no IAM has issued, for tests of its logout.
+pub(crate) const MADE_UP_TOKEN: &str = "auth-gateway-check";
+
 /// Shorter than the idle timeout of servers and proxies (60 s and more), so that a request is not sent
 /// on a connection that is just being closed.
 const POOL_IDLE: Duration = Duration::from_secs(20);

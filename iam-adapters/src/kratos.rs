@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::abandoned;
-use crate::adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation};
+use crate::adapter::{Capabilities, IamAdapter};
 use crate::claims;
-use crate::client::{Response, UpstreamClient, on_behalf_of, url_below};
+use crate::client::{MADE_UP_TOKEN, Response, UpstreamClient, on_behalf_of, url_below};
 use crate::error::{IamError, Misconfiguration, Refusal};
 use crate::json;
 use crate::oauth2_client::{PermissionNames, Proofs, as_code};
@@ -40,9 +40,6 @@ const LOGIN_FLOW: [&str; 3] = ["self-service", "login", "api"];
 
 /// A section of the settings to start from.
 pub(crate) const EXAMPLE: &str = include_str!("kratos/example.toml");
-
-/// A token that Kratos has not issued.
-const MADE_UP_TOKEN: &str = "auth-gateway-check";
 
 /// The message of a login for an unknown address or a wrong password.
 const INVALID_CREDENTIALS: u64 = 4_000_006;
@@ -204,12 +201,9 @@ impl IamAdapter for Kratos {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            sessions: SessionLocation::Iam,
-            detects_disabled: true,
-            detects_deleted: true,
-            permissions: PermissionAge::Current,
             back_channel_logout: false,
             one_time_password: false,
+            ..Capabilities::FULL
         }
     }
 

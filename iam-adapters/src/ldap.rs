@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use ldap3::{Scope, ldap_escape};
 use secrecy::ExposeSecret as _;
 
-use crate::adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation};
+use crate::adapter::{Capabilities, IamAdapter, SessionLocation};
 use crate::claims::Claims;
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration, Refusal};
@@ -326,11 +326,9 @@ impl IamAdapter for Ldap {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             sessions: SessionLocation::SessionToken,
-            detects_disabled: true,
-            detects_deleted: true,
-            permissions: PermissionAge::Current,
             back_channel_logout: false,
             one_time_password: false,
+            ..Capabilities::FULL
         }
     }
 

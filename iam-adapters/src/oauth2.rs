@@ -19,7 +19,7 @@ use url::Url;
 
 use crate::abandoned;
 use crate::adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation};
-use crate::client::Response;
+use crate::client::{MADE_UP_TOKEN, Response};
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration, Refusal};
 use crate::json;
@@ -42,9 +42,6 @@ use claims::{IntrospectionClaims, seconds};
 use tokens::{Token, UpstreamTokens};
 
 const NAME: &str = "oauth2";
-
-/// A token that the server has not issued.
-const MADE_UP_TOKEN: &str = "auth-gateway-check";
 
 const NO_SUBJECT: &str = "the introspection response has no subject: check subject_claim, and \
                           deleted_account if the account was deleted";
