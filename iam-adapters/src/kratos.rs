@@ -82,29 +82,22 @@ impl Kratos {
     /// The meaning of a login's response that is not the expected success.
     fn refusal(&self, response: &Response) -> IamError {
         let error = error(response).unwrap_or_default();
-        match response.status {
-            StatusCode::BAD_REQUEST => match messages(&response.body) {
-                Some(ids) if ids.contains(&INVALID_CREDENTIALS) => {
-                    IamError::Refused(Refusal::InvalidCredentials)
-                }
-                Some(ids) if ids.contains(&ADDRESS_NOT_VERIFIED) => {
-                    IamError::Refused(Refusal::Incomplete)
-                }
-                Some(ids) => {
-                    let unknown = format!("status 400 of a login, with the messages {ids:?}");
-                    let unknown = IamError::Unreadable(unknown.into());
-                    if self.proofs.login.is_recorded() {
-                        IamError::PossibleRefusal(Box::new(unknown))
-                    } else {
-                        unknown
-                    }
-                }
-                None => fault(response),
-            },
-            StatusCode::UNAUTHORIZED if error.message == IDENTITY_DISABLED => {
+        match (response.status, messages(&response.body)) {
+            (StatusCode::BAD_REQUEST, Some(ids)) if ids.contains(&INVALID_CREDENTIALS) => {
+                IamError::Refused(Refusal::InvalidCredentials)
+            }
+            (StatusCode::BAD_REQUEST, Some(ids)) if ids.contains(&ADDRESS_NOT_VERIFIED) => {
+                IamError::Refused(Refusal::Incomplete)
+            }
+            (StatusCode::BAD_REQUEST, Some(ids)) => {
+                let unknown = format!("status 400 of a login, with the messages {ids:?}");
+                self.proofs
+                    .possible_refusal(IamError::Unreadable(unknown.into()))
+            }
+            (StatusCode::UNAUTHORIZED, _) if error.message == IDENTITY_DISABLED => {
                 IamError::Refused(Refusal::Disabled)
             }
-            StatusCode::NOT_FOUND if error.reason.starts_with(DISABLED_ENDPOINT) => {
+            (StatusCode::NOT_FOUND, _) if error.reason.starts_with(DISABLED_ENDPOINT) => {
                 IamError::misconfigured(
                     Misconfiguration::PasswordLogin,
                     "status 404: enable selfservice.methods.password in Kratos",

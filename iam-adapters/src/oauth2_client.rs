@@ -299,11 +299,8 @@ impl OAuth2Client {
     /// states, if it does not accept the client. Otherwise the server may refuse the user like this.
     /// Without a login that has succeeded, the cause may as well be the client or its grants.
     pub(crate) async fn unclassified(&self, fault: IamError, introspection: &Url) -> IamError {
-        match self.client_fault(introspection).await {
-            Some(reason) => reason,
-            None if self.proofs.login.is_recorded() => IamError::PossibleRefusal(Box::new(fault)),
-            None => fault,
-        }
+        let of_client = self.client_fault(introspection).await;
+        of_client.unwrap_or_else(|| self.proofs.possible_refusal(fault))
     }
 
     /// Why introspection does not accept the client; `None`: it does, or does not respond.

@@ -71,6 +71,16 @@ impl Proofs {
         Ok(())
     }
 
+    /// The fault of a response to a login, of unknown meaning: it may refuse the user. Without a login that has
+    /// succeeded, the cause may as well be a setting.
+    pub(crate) fn possible_refusal(&self, fault: IamError) -> IamError {
+        if self.login.is_recorded() {
+            IamError::PossibleRefusal(Box::new(fault))
+        } else {
+            fault
+        }
+    }
+
     pub(super) fn record_misconfiguration(&self, what: Misconfiguration) {
         // A foreign client concerns only one session.
         if what != Misconfiguration::ForeignClient {
