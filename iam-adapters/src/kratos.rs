@@ -143,9 +143,8 @@ impl Kratos {
             .map_err(|_| IamError::Unreadable("the session is not one of this adapter".into()))?;
         value.set_sensitive(true);
         let request = self.http.get(&self.endpoint(path));
-        self.http
-            .send(request.header("x-session-token", value))
-            .await
+        let request = request.header("x-session-token", value);
+        self.http.send(request).await
     }
 
     fn permissions(&self, identity: &Value) -> Result<Permissions, IamError> {
@@ -283,10 +282,9 @@ impl IamAdapter for Kratos {
     async fn probe(&self) -> Result<(), IamError> {
         let request = self.http.get(&self.endpoint(&["health", "ready"]));
         let health: Value = read(&self.http.send(request).await?, "health")?;
-        if health.get("status").is_some_and(|status| status == "ok") {
-            Ok(())
-        } else {
-            Err(IamError::Unreadable("health: not ok".into()))
+        match health.get("status") {
+            Some(status) if status == "ok" => Ok(()),
+            _ => Err(IamError::Unreadable("health: not ok".into())),
         }
     }
 
@@ -316,7 +314,7 @@ fn fault(response: &Response) -> IamError {
     }
     let status = response.status.as_u16();
     if response.status == StatusCode::NOT_FOUND {
-        let detail = format!("status {status}: check {}.url", settings::SECTION);
+        let detail = format!("status {status}: check iam.kratos.url");
         return IamError::misconfigured(Misconfiguration::Other, detail);
     }
     let error = error(response).unwrap_or_default();

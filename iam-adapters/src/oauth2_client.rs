@@ -86,7 +86,7 @@ pub(crate) struct Granted<T> {
 impl OAuth2Client {
     /// The client of an adapter whose section of the settings was checked. Does not connect.
     pub(crate) fn new(
-        section: &'static str,
+        section: &str,
         settings: &OAuth2ClientSettings,
         connect_deadline: Duration,
         clock: Arc<dyn Clock>,

@@ -19,6 +19,11 @@ pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
     /// The adapter's name, as in the configuration, the logs and the metrics.
     fn name(&self) -> &'static str;
 
+    /// The section of the configuration.
+    fn section(&self) -> String {
+        format!("iam.{}", self.name())
+    }
+
     /// All problems of the settings, each as one line that begins with the key and a colon. There are
     /// more rules in production. Reads the files that the settings name.
     fn problems(&self, production: bool) -> Vec<String>;
@@ -89,7 +94,7 @@ pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
 /// Collects the problems of a section, each with its key and without its value.
 pub(crate) struct SectionProblems {
     /// The section, such as `iam.keycloak`.
-    pub(crate) section: &'static str,
+    pub(crate) section: String,
     pub(crate) production: bool,
     /// The setting with which addresses must be https, also outside production.
     pub(crate) https_for: Option<&'static str>,
@@ -98,7 +103,7 @@ pub(crate) struct SectionProblems {
 
 impl SectionProblems {
     /// None yet.
-    pub(crate) const fn new(section: &'static str, production: bool) -> Self {
+    pub(crate) const fn new(section: String, production: bool) -> Self {
         Self {
             section,
             production,

@@ -19,9 +19,6 @@ use crate::oauth2_client::{
 };
 use crate::settings::AdapterSettings;
 
-/// The section, as in the configuration.
-pub(super) const SECTION: &str = "iam.keycloak";
-
 /// The section `[iam.keycloak]`.
 ///
 /// The `Debug` form has only what identifies the IAM. The other settings have the secret, or may have one by mistake.
@@ -48,7 +45,8 @@ impl AdapterSettings for KeycloakSettings {
     }
 
     fn problems(&self, production: bool) -> Vec<String> {
-        self.client.problems(SECTION, production, |problems| {
+        let section = self.section();
+        self.client.problems(section, production, |problems| {
             problems.address("url", Some(&self.url));
             // In a path, dots mean another folder.
             if matches!(self.realm.as_str(), "" | "." | "..") {
@@ -71,7 +69,7 @@ impl AdapterSettings for KeycloakSettings {
             |path: &[&str]| self.realm_url(&[&["protocol", "openid-connect"], path].concat());
         Ok(Arc::new(Keycloak {
             server: OAuth2Client::new(
-                SECTION,
+                &self.section(),
                 &self.client,
                 connect_deadline,
                 clock,

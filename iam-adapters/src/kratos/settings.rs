@@ -16,9 +16,6 @@ use crate::clock::Clock;
 use crate::oauth2_client::{PermissionNames, Proofs, plain_url};
 use crate::settings::{AdapterSettings, SectionProblems};
 
-/// The section, as in the configuration.
-pub(super) const SECTION: &str = "iam.kratos";
-
 /// The section `[iam.kratos]`.
 ///
 /// The `Debug` form has only what identifies the IAM. The address may have a password by mistake.
@@ -51,7 +48,7 @@ impl AdapterSettings for KratosSettings {
     }
 
     fn problems(&self, production: bool) -> Vec<String> {
-        let mut problems = SectionProblems::new(SECTION, production);
+        let mut problems = SectionProblems::new(self.section(), production);
         problems.address("url", Some(&self.url));
         problems.not_empty("permissions_member", self.permissions_member.as_ref());
         problems.not_empty("groups_member", self.groups_member.as_ref());
@@ -68,7 +65,7 @@ impl AdapterSettings for KratosSettings {
         let ca_file = self.ca_file.as_deref();
         let http = UpstreamClient::new(connect_deadline, ca_file, None, clock);
         Ok(Arc::new(Kratos {
-            http: http.map_err(|error| error.of_section(SECTION))?,
+            http: http.map_err(|error| error.of_section(&self.section()))?,
             settings: self.clone(),
             issuer: self.url.as_str().trim_end_matches('/').to_owned(),
             names: PermissionNames::new(NAME),

@@ -18,9 +18,6 @@ use crate::client::tls_config;
 use crate::clock::Clock;
 use crate::settings::{AdapterSettings, SectionProblems};
 
-/// The section, as in the configuration.
-pub(super) const SECTION: &str = "iam.ldap";
-
 /// The kind of directory: what its attributes and its results mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -170,7 +167,7 @@ impl AdapterSettings for LdapSettings {
     }
 
     fn problems(&self, production: bool) -> Vec<String> {
-        let mut problems = SectionProblems::new(SECTION, production);
+        let mut problems = SectionProblems::new(self.section(), production);
         if self.urls.is_empty() {
             problems.add("urls: at least one server is needed");
         }
@@ -243,7 +240,7 @@ impl AdapterSettings for LdapSettings {
     ) -> Result<Arc<dyn IamAdapter>, SetupError> {
         self.check()?;
         let tls = tls_config(self.ca_file.as_deref(), None);
-        let mut tls = tls.map_err(|error| error.of_section(SECTION))?;
+        let mut tls = tls.map_err(|error| error.of_section(&self.section()))?;
         // Not HTTP.
         tls.alpn_protocols.clear();
         let settings = Arc::new(self.clone());

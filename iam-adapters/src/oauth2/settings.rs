@@ -21,9 +21,6 @@ use crate::oauth2_client::{
 use crate::scope::Scope;
 use crate::settings::AdapterSettings;
 
-/// The section, as in the configuration.
-pub(super) const SECTION: &str = "iam.oauth2";
-
 /// The claim with the subject by default (RFC 7662 section 2.2).
 const SUBJECT_CLAIM: &str = "sub";
 
@@ -157,7 +154,8 @@ impl AdapterSettings for OAuth2Settings {
     }
 
     fn problems(&self, production: bool) -> Vec<String> {
-        self.client.problems(SECTION, production, |problems| {
+        let section = self.section();
+        self.client.problems(section, production, |problems| {
             let revocation = self.revocation_endpoint.as_ref();
             for (key, url) in [
                 ("discovery_url", self.discovery_url.as_ref()),
@@ -241,7 +239,7 @@ impl AdapterSettings for OAuth2Settings {
             explain,
         };
         let server = OAuth2Client::new(
-            SECTION,
+            &self.section(),
             &self.client,
             connect_deadline,
             Arc::clone(&clock),

@@ -183,7 +183,7 @@ impl OAuth2ClientSettings {
     /// the other settings. Reads the files that the settings name.
     pub(crate) fn problems(
         &self,
-        section: &'static str,
+        section: String,
         production: bool,
         own: impl FnOnce(&mut SectionProblems),
     ) -> Vec<String> {
@@ -234,7 +234,7 @@ impl OAuth2ClientSettings {
             }
             _ => {}
         }
-        let read = self.authentication(problems.section, "", ClientAuthPreset::STANDARD);
+        let read = self.authentication(&problems.section, "", ClientAuthPreset::STANDARD);
         problems.found.extend(read.err().into_iter().flatten());
     }
 
