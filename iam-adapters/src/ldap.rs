@@ -4,6 +4,7 @@
 //! sessions, so one exists only in the gateway's session token. It has the user's id and the time of the last change
 //! of the password, and an introspection reads the entry again.
 
+use std::cmp;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -27,7 +28,7 @@ mod settings;
 pub use settings::{Flavour, LdapSettings};
 
 use connections::{Connections, LdapConnection, NO_ATTRIBUTES};
-use entry::{AccountState, Entry, Generation};
+use entry::{AccountState, Entry};
 
 const NAME: &str = "ldap";
 
@@ -232,12 +233,12 @@ impl Ldap {
         let changed = user.text(self.settings.schema().password_changed_attribute);
         let at_login = Some(session.secret.expose_secret()).filter(|at| *at != NEVER_CHANGED);
         Ok(match entry::compare(changed, at_login) {
-            Generation::Newer => Statement::Is(Introspection::Inactive),
-            Generation::Older => Statement::Uncertain(IamError::UnreadableSession(
+            cmp::Ordering::Greater => Statement::Is(Introspection::Inactive),
+            cmp::Ordering::Less => Statement::Uncertain(IamError::UnreadableSession(
                 "the password of the entry is older than the session: does the server lag behind?"
                     .into(),
             )),
-            Generation::Same => Statement::Is(Introspection::Active {
+            cmp::Ordering::Equal => Statement::Is(Introspection::Active {
                 subject: user.subject(attribute, self.settings.flavour)?,
                 permissions: Permissions::default(),
                 groups: Some(self.groups(connection, &user).await?),

@@ -1,5 +1,6 @@
 //! What an entry of a directory states about a user.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -51,16 +52,6 @@ pub(super) enum AccountState {
     Disabled,
     /// The password must be changed first.
     Incomplete,
-}
-
-/// How the last change of a password relates to the one that a session began with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Generation {
-    Same,
-    /// The password was changed.
-    Newer,
-    /// The server lags behind the one where the session began.
-    Older,
 }
 
 impl Entry {
@@ -157,20 +148,17 @@ impl Entry {
     }
 }
 
-/// Compares the generation of an entry with that of a session. Times of one attribute have one form: digits of
+/// Compares the last change of the password in an entry with that at the beginning of a session. It is greater if the
+/// password was changed, and less if the server lags behind the one where the session began. Times of one attribute have one form: digits of
 /// one length, or a `GeneralizedTime`, which sorts as text (RFC 4517 section 3.3.13). A user whose password was
 /// never changed has none.
-pub(super) fn compare(of_entry: Option<&str>, of_session: Option<&str>) -> Generation {
+pub(super) fn compare(of_entry: Option<&str>, of_session: Option<&str>) -> Ordering {
     let key = |text: &str| {
         let text = text.trim_end_matches('Z');
         let whole = text.split('.').next().unwrap_or(text).len();
         (whole, text.to_owned())
     };
-    match of_entry.map(key).cmp(&of_session.map(key)) {
-        std::cmp::Ordering::Equal => Generation::Same,
-        std::cmp::Ordering::Greater => Generation::Newer,
-        std::cmp::Ordering::Less => Generation::Older,
-    }
+    of_entry.map(key).cmp(&of_session.map(key))
 }
 
 /// Whether the definition of an attribute type (RFC 4512 section 4.1.2) is that of this one.

@@ -61,37 +61,37 @@ fn state_is_that_of_the_flavour_and_a_temporary_lock_is_active() {
 }
 
 #[test]
-fn generation_is_compared_as_a_time_and_none_is_before_the_first() {
+fn change_of_the_password_is_compared_as_a_time_and_none_is_before_the_first() {
     for (of_entry, of_session, expected) in [
-        (None, None, Generation::Same),
+        (None, None, Ordering::Equal),
         (
             Some("20261124120000Z"),
             Some("20261124120000Z"),
-            Generation::Same,
+            Ordering::Equal,
         ),
-        (Some("20261124120000Z"), None, Generation::Newer),
-        (None, Some("20261124120000Z"), Generation::Older),
+        (Some("20261124120000Z"), None, Ordering::Greater),
+        (None, Some("20261124120000Z"), Ordering::Less),
         (
             Some("20261124120001Z"),
             Some("20261124120000Z"),
-            Generation::Newer,
+            Ordering::Greater,
         ),
         (
             Some("20261124115959Z"),
             Some("20261124120000Z"),
-            Generation::Older,
+            Ordering::Less,
         ),
         (
             Some("20261124120000.5Z"),
             Some("20261124120000Z"),
-            Generation::Newer,
+            Ordering::Greater,
         ),
         (
             Some("134087654321234567"),
             Some("99999999999999999"),
-            Generation::Newer,
+            Ordering::Greater,
         ),
-        (Some("0"), Some("134087654321234567"), Generation::Older),
+        (Some("0"), Some("134087654321234567"), Ordering::Less),
     ] {
         assert_eq!(
             compare(of_entry, of_session),
