@@ -28,7 +28,7 @@ mod settings;
 pub use settings::{Flavour, LdapSettings};
 
 use connections::{Connections, LdapConnection, NO_ATTRIBUTES};
-use entry::{AccountState, Entry};
+use entry::Entry;
 
 const NAME: &str = "ldap";
 
@@ -182,16 +182,15 @@ impl Ldap {
             return Err(IamError::Refused(Refusal::InvalidCredentials));
         };
         let flavour = self.settings.flavour;
-        let state = user.state(flavour, self.clock.now().unix);
+        let refusal = user.refusal(flavour, self.clock.now().unix);
         // The server of the entry: another one may not have a new password yet.
         let bound = self
             .connections
             .bind(connection.server, &user.dn, credentials.password());
-        bind_result::check(&bound.await?, flavour, state == AccountState::Disabled)?;
-        match state {
-            AccountState::Active => {}
-            AccountState::Disabled => return Err(IamError::Refused(Refusal::Disabled)),
-            AccountState::Incomplete => return Err(IamError::Refused(Refusal::Incomplete)),
+        let is_disabled = refusal == Some(Refusal::Disabled);
+        bind_result::check(&bound.await?, flavour, is_disabled)?;
+        if let Some(refusal) = refusal {
+            return Err(IamError::Refused(refusal));
         }
         let changed = user.text(self.settings.schema().password_changed_attribute);
         Ok(Authenticated {
@@ -227,7 +226,8 @@ impl Ldap {
         let Some(user) = self.user(connection, attribute, &value).await? else {
             return Ok(Statement::NoEntry);
         };
-        if user.state(self.settings.flavour, self.clock.now().unix) != AccountState::Active {
+        let refusal = user.refusal(self.settings.flavour, self.clock.now().unix);
+        if refusal.is_some() {
             return Ok(Statement::Is(Introspection::Inactive));
         }
         let changed = user.text(self.settings.schema().password_changed_attribute);

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::Flavour;
 use crate::claims::{ClaimSources, ClaimType};
-use crate::error::IamError;
+use crate::error::{IamError, Refusal};
 use crate::types::Subject;
 
 /// 1601-01-01, where the times of Active Directory begin, in seconds before 1970.
@@ -41,17 +41,6 @@ impl From<SearchEntry> for Entry {
                 .collect(),
         }
     }
-}
-
-/// Whether a user may have sessions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AccountState {
-    /// Yes. A temporary lock is among these: otherwise wrong passwords of others would end sessions.
-    Active,
-    /// Disabled, or expired.
-    Disabled,
-    /// The password must be changed first.
-    Incomplete,
 }
 
 impl Entry {
@@ -85,8 +74,9 @@ impl Entry {
         })
     }
 
-    /// Whether the user may have sessions at this time since 1970.
-    pub(super) fn state(&self, flavour: Flavour, now: Duration) -> AccountState {
+    /// Why the user may have no sessions at this time since 1970: the account is disabled or has expired, or the password
+    /// must be changed first. `None` also with a temporary lock: otherwise wrong passwords of others would end sessions.
+    pub(super) fn refusal(&self, flavour: Flavour, now: Duration) -> Option<Refusal> {
         let is_true = |attribute| {
             self.text(attribute)
                 .is_some_and(|it| it.eq_ignore_ascii_case("TRUE"))
@@ -115,11 +105,10 @@ impl Entry {
                 (is_disabled || has_expired, number("pwdLastSet") == Some(0))
             }
         };
-        match (disabled, incomplete) {
-            (true, _) => AccountState::Disabled,
-            (false, true) => AccountState::Incomplete,
-            (false, false) => AccountState::Active,
+        if disabled {
+            return Some(Refusal::Disabled);
         }
+        incomplete.then_some(Refusal::Incomplete)
     }
 
     /// The claims' attributes as JSON, each in the type of its claim if it can be. All others stay text, which

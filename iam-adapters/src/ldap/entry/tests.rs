@@ -17,46 +17,51 @@ fn entry(attributes: &[(&str, &[&str])]) -> Entry {
 }
 
 #[test]
-fn state_is_that_of_the_flavour_and_a_temporary_lock_is_active() {
-    use AccountState::{Active, Disabled, Incomplete};
+fn refusal_is_that_of_the_flavour_and_a_temporary_lock_is_none() {
     use Flavour::{ActiveDirectory, DirectoryServer389, OpenLdap};
+    let (active, disabled) = (None, Some(Refusal::Disabled));
+    let incomplete = Some(Refusal::Incomplete);
     let filetime = |seconds: u64| ((seconds + FILETIME_EPOCH) * FILETIME_PER_SECOND).to_string();
     let (past, future) = (filetime(1_799_999_999), filetime(1_800_000_001));
     for (flavour, attribute, value, expected) in [
-        (OpenLdap, "pwdAccountLockedTime", "000001010000Z", Disabled),
-        (OpenLdap, "pwdAccountLockedTime", "20261124120000Z", Active),
-        (OpenLdap, "pwdReset", "TRUE", Incomplete),
-        (OpenLdap, "pwdreset", "FALSE", Active),
-        (OpenLdap, "nsAccountLock", "TRUE", Active),
-        (DirectoryServer389, "nsAccountLock", "true", Disabled),
+        (OpenLdap, "pwdAccountLockedTime", "000001010000Z", disabled),
+        (OpenLdap, "pwdAccountLockedTime", "20261124120000Z", active),
+        (OpenLdap, "pwdReset", "TRUE", incomplete),
+        (OpenLdap, "pwdreset", "FALSE", active),
+        (OpenLdap, "nsAccountLock", "TRUE", active),
+        (DirectoryServer389, "nsAccountLock", "true", disabled),
         (
             DirectoryServer389,
             "accountUnlockTime",
             "20261124120000Z",
-            Active,
+            active,
         ),
         (
             DirectoryServer389,
             "passwordExpirationTime",
             "19700101000000Z",
-            Incomplete,
+            incomplete,
         ),
-        (ActiveDirectory, "userAccountControl", "514", Disabled),
-        (ActiveDirectory, "userAccountControl", "512", Active),
-        (ActiveDirectory, "lockoutTime", "134000000000000000", Active),
-        (ActiveDirectory, "pwdLastSet", "0", Incomplete),
-        (ActiveDirectory, "accountExpires", "0", Active),
+        (ActiveDirectory, "userAccountControl", "514", disabled),
+        (ActiveDirectory, "userAccountControl", "512", active),
+        (ActiveDirectory, "lockoutTime", "134000000000000000", active),
+        (ActiveDirectory, "pwdLastSet", "0", incomplete),
+        (ActiveDirectory, "accountExpires", "0", active),
         (
             ActiveDirectory,
             "accountExpires",
             "9223372036854775807",
-            Active,
+            active,
         ),
-        (ActiveDirectory, "accountExpires", &past, Disabled),
-        (ActiveDirectory, "accountExpires", &future, Active),
+        (ActiveDirectory, "accountExpires", &past, disabled),
+        (ActiveDirectory, "accountExpires", &future, active),
     ] {
         let entry = entry(&[(attribute, &[value])]);
-        assert_eq!(entry.state(flavour, NOW), expected, "{attribute}: {value}");
+        assert_eq!(
+            entry.refusal(flavour, NOW),
+            expected,
+            "{attribute}: {value}"
+        );
     }
 }
 
