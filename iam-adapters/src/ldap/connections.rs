@@ -36,8 +36,10 @@ pub(super) const NO_ATTRIBUTES: &[&str] = &["1.1"];
 const PAGE: i32 = 500;
 
 /// The servers, the account for searches, and the connection that the searches share.
+#[derive(derive_more::Debug)]
 pub(super) struct Connections {
     settings: Arc<LdapSettings>,
+    #[debug(skip)]
     options: LdapConnSettings,
     connect_deadline: Duration,
     shared: Mutex<Option<LdapConnection>>,
@@ -81,26 +83,21 @@ impl Connections {
             Some(connection) => connection.server + 1,
             None => 0,
         };
-        let connection = self.first(next, |server| self.service(server)).await?;
+        let all = self.settings.urls.len();
+        let connect = |server, url| self.service(server, url);
+        let connection = self.first(next, all, connect).await?;
         *shared = Some(connection.clone());
         Ok(connection)
     }
 
     /// A connection for searches to another server than this one; `None`: there is only one.
     pub(super) async fn another(&self, server: usize) -> Option<Result<LdapConnection, IamError>> {
-        if self.settings.urls.len() < 2 {
+        let others = self.settings.urls.len().saturating_sub(1);
+        if others == 0 {
             return None;
         }
-        let other = |tried: usize| {
-            let is_same = tried == server;
-            async move {
-                if is_same {
-                    return Err(IamError::Unreachable("no other server".into()));
-                }
-                self.service(tried).await
-            }
-        };
-        Some(self.first(server + 1, other).await)
+        let connect = |server, url| self.service(server, url);
+        Some(self.first(server + 1, others, connect).await)
     }
 
     /// Binds as a user, on a connection of its own: to this server, whose entry was read, or else to another one.
@@ -110,23 +107,26 @@ impl Connections {
         dn: &str,
         password: &SecretString,
     ) -> Result<LdapResult, IamError> {
-        let mut connection = self.first(server, |server| self.connect(server)).await?;
+        let all = self.settings.urls.len();
+        let connect = |server, url| self.connect(server, url);
+        let mut connection = self.first(server, all, connect).await?;
         let result = connection.bind(dn, password).await;
         // The result is known, whatever happens to this.
         let _ = connection.ldap.unbind().await;
         result
     }
 
-    /// The first of the servers, from this one on, for which `connect` succeeds; else the first fault.
-    async fn first<F: Future<Output = Result<LdapConnection, IamError>>>(
-        &self,
+    /// The first of this many servers, from `start` on, for which `connect` succeeds; else the first fault.
+    async fn first<'s, F: Future<Output = Result<LdapConnection, IamError>>>(
+        &'s self,
         start: usize,
-        connect: impl Fn(usize) -> F,
+        count: usize,
+        connect: impl Fn(usize, &'s Url) -> F,
     ) -> Result<LdapConnection, IamError> {
         let mut first_fault = None;
-        let count = self.settings.urls.len();
-        for offset in 0..count {
-            match connect((start + offset) % count).await {
+        let servers = self.settings.urls.iter().enumerate().cycle();
+        for (server, url) in servers.skip(start).take(count) {
+            match connect(server, url).await {
                 Ok(connection) => return Ok(connection),
                 Err(fault) => first_fault = first_fault.or(Some(fault)),
             }
@@ -134,9 +134,7 @@ impl Connections {
         Err(first_fault.unwrap_or_else(|| IamError::Unreachable("no server is configured".into())))
     }
 
-    async fn connect(&self, server: usize) -> Result<LdapConnection, IamError> {
-        let unknown = || IamError::Unreachable("no server is configured".into());
-        let url = self.settings.urls.get(server).ok_or_else(unknown)?;
+    async fn connect(&self, server: usize, url: &Url) -> Result<LdapConnection, IamError> {
         let opened = timeout(self.connect_deadline, open(url, self.options.clone()));
         let opened = opened.await.unwrap_or_else(|elapsed| Err(elapsed.into()));
         let host = url.host_str().unwrap_or_default();
@@ -154,8 +152,8 @@ impl Connections {
     }
 
     /// A connection with the service account.
-    async fn service(&self, server: usize) -> Result<LdapConnection, IamError> {
-        let mut connection = self.connect(server).await?;
+    async fn service(&self, server: usize, url: &Url) -> Result<LdapConnection, IamError> {
+        let mut connection = self.connect(server, url).await?;
         // The check of the settings requires one.
         let password = self.settings.bind_password.clone().unwrap_or_default();
         let result = connection.bind(&self.settings.bind_dn, &password).await?;
@@ -327,16 +325,5 @@ impl LdapConnection {
             }
         });
         result
-    }
-}
-
-impl std::fmt::Debug for Connections {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let hosts = self
-            .settings
-            .urls
-            .iter()
-            .map(|url| url.host_str().unwrap_or_default());
-        f.debug_list().entries(hosts).finish()
     }
 }
