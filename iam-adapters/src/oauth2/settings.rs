@@ -156,34 +156,22 @@ impl AdapterSettings for OAuth2Settings {
     fn problems(&self, production: bool) -> Vec<String> {
         let section = self.section();
         self.client.problems(section, production, |problems| {
+            problems.address("discovery_url", self.discovery_url.as_ref());
+            problems.address("token_endpoint", self.token_endpoint.as_ref());
+            let introspection = self.introspection_endpoint.as_ref();
+            problems.address("introspection_endpoint", introspection);
             let revocation = self.revocation_endpoint.as_ref();
-            for (key, url) in [
-                ("discovery_url", self.discovery_url.as_ref()),
-                ("token_endpoint", self.token_endpoint.as_ref()),
-                (
-                    "introspection_endpoint",
-                    self.introspection_endpoint.as_ref(),
-                ),
-                (
-                    "revocation_endpoint",
-                    revocation.and_then(RevocationEndpoint::url),
-                ),
-            ] {
-                problems.address(key, url);
-            }
+            let revocation = revocation.and_then(RevocationEndpoint::url);
+            problems.address("revocation_endpoint", revocation);
             if check_issuer(problems, &self.issuer)
                 && production
                 && !self.issuer.starts_with("https:")
             {
                 problems.add("issuer: must be https in production");
             }
-            for (key, text) in [
-                ("subject_claim", self.subject_claim.as_ref()),
-                ("groups_claim", self.groups_claim.as_ref()),
-                ("groups_delimiter", self.groups_delimiter.as_ref()),
-            ] {
-                problems.not_empty(key, text);
-            }
+            problems.not_empty("subject_claim", self.subject_claim.as_ref());
+            problems.not_empty("groups_claim", self.groups_claim.as_ref());
+            problems.not_empty("groups_delimiter", self.groups_delimiter.as_ref());
             if let Some(Err(invalid)) = self.scope.as_deref().map(Scope::parse) {
                 problems.add(format_args!("scope: {invalid}"));
             }
