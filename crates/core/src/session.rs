@@ -4,7 +4,6 @@
 //! and without a JOSE library: each key has exactly one protected header, compared as bytes. So no
 //! header is ever interpreted, and `zip`, `crit`, `jku` and the like have no effect.
 
-use std::fmt;
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -25,15 +24,6 @@ use crate::random::Random;
 use crate::replica_state::ReplicaState;
 use crate::sealed_session::{FORMAT, SealedSession};
 use crate::session_id::SessionId;
-
-impl fmt::Debug for SealedSession<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SealedSession")
-            .field("sub", &self.sub)
-            .field("exp", &self.exp)
-            .finish_non_exhaustive()
-    }
-}
 
 /// A session whose id and token match.
 pub(super) struct OpenedSession<'g, 'b> {
