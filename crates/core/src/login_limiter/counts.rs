@@ -101,7 +101,7 @@ const ROW_LIFETIME_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 pub(super) enum Settlement {
     Count,
     Release,
-    /// It does not count, and ends a streak of those that did.
+    /// It does not count, and ends the streak of those that did. Only streaks are reset.
     Reset,
 }
 
@@ -306,8 +306,8 @@ impl Counts {
             count.pending = count.pending.saturating_sub(1);
             match settlement {
                 Settlement::Count => count.count(quota, now),
-                Settlement::Reset if quota.order == Order::AllAtOnce => count.clear(),
-                Settlement::Reset | Settlement::Release => StreakChange::Unchanged,
+                Settlement::Reset => count.clear(),
+                Settlement::Release => StreakChange::Unchanged,
             }
         })
     }

@@ -48,7 +48,7 @@ impl KnownNetworks {
     pub(super) fn insert(&self, pair: u64, at: u64) -> bool {
         let mut generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = generations.logged_in_at(pair);
-        if known.is_some_and(|known| known > at) {
+        if known.is_some_and(|known| known >= at) {
             return false;
         }
         if generations.newer.len() >= CAPACITY && !generations.newer.contains_key(&pair) {

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use super::*;
+use crate::event::Replicated;
 
 const ALICE: &str = "alice@example.test";
 
@@ -139,6 +140,7 @@ fn failures_of_an_address_count_at_every_replica() {
         assert!(group.at(0).refused(&email, address_in_one_48(number)));
     }
     group.deliver();
+    assert_eq!(group.at(1).events.untracked_logins(), 0);
     let more = group.at(1).log_in(ALICE, RIGHT, address_in_one_48(2_000));
     assert_eq!(
         limited_by(&more).map(|(limit, _)| limit),
@@ -221,6 +223,7 @@ fn successful_logins_send_one_event_for_each_network_and_week() {
         panic!("{:?}", group.history);
     };
     assert!(matches!(event.change, LoginChange::KnownNetwork { .. }));
+    assert_eq!(event.change.log(), Replicated::KnownNetworks);
     assert_eq!(event.forget_at - event.at / 1_000, 30 * 24 * 3_600 + 1);
 }
 
@@ -235,7 +238,8 @@ fn fault_and_limited_attempt_send_no_event() {
         });
     assert_eq!(fault, Err(IamError::Saturated.into()));
     group.deliver();
-    assert_eq!(group.history.len(), 10);
+    let logs: Vec<_> = group.history.iter().map(|one| one.change.log()).collect();
+    assert_eq!(logs, [Replicated::Logins; 10]);
 }
 
 #[test]
