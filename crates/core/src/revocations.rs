@@ -193,18 +193,15 @@ impl Revocations {
 
     fn insert(&self, revocation: &Revocation, origin: RecordOrigin, now: Moment) -> Insertion {
         let entries = &mut *self.write();
-        let count = entries.by_index.len();
         let insertion = match entries.by_index.entry(revocation.index()) {
             hash_map::Entry::Occupied(mut known) => known.get_mut().merge(revocation, origin),
             hash_map::Entry::Vacant(place) => {
                 self.of(revocation.kind).fetch_add(1, Ordering::Relaxed);
                 place.insert(RevocationRecord::new(revocation, origin));
+                self.after_insert(entries, now);
                 Insertion::NEW
             }
         };
-        if entries.by_index.len() > count {
-            self.after_insert(entries, now);
-        }
         if insertion.is_change {
             // Last: a look-up that reads the new number must find the new entry.
             self.recorded.fetch_add(1, Ordering::Release);

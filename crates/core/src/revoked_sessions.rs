@@ -62,3 +62,31 @@ pub enum NotRevocable {
     #[error("no IAM has subjects with this prefix")]
     UnknownPrefix,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selector_is_that_of_the_request_and_only_a_request_without_a_time_is_until_the_return() {
+        let of_subject = |begun_until| RevokedSessions::OfSubject {
+            subject: Subject::new("alice").unwrap(),
+            begun_until,
+        };
+        let of_iam = |iam: Option<&str>, begun_until| RevokedSessions::OfIam {
+            iam: iam.map(str::to_owned),
+            begun_until,
+        };
+        for (sessions, selector, is_until_return) in [
+            (RevokedSessions::One(SessionId::DUMMY), "session_id", false),
+            (of_subject(None), "subject", true),
+            (of_subject(Some(1)), "subject", false),
+            (of_iam(Some("a"), None), "iam", true),
+            (of_iam(Some("a"), Some(1)), "iam", false),
+            (of_iam(None, None), "all", true),
+        ] {
+            assert_eq!(sessions.selector(), selector, "{sessions:?}");
+            assert_eq!(sessions.is_until_return(), is_until_return, "{sessions:?}");
+        }
+    }
+}

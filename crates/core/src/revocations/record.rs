@@ -46,7 +46,7 @@ impl<const N: usize> Time<N> {
         if self == Self::LATEST {
             return u64::MAX;
         }
-        let add = |time, byte: &u8| time << 8 | u64::from(*byte);
+        let add = |time, byte: &u8| (time << 8) + u64::from(*byte);
         self.0.iter().fold(0, add)
     }
 }

@@ -1,7 +1,11 @@
 use std::collections::HashSet;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use aws_lc_rs::rand::SystemRandom;
+use test_support::log::capture;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
 use super::super::timeline::DIFFERENCE_MAX;
 use super::*;
@@ -220,9 +224,9 @@ fn names_differ_by_kind_key_and_every_part() {
     let session = id();
     let mut ids = HashSet::new();
     for key in [&one, &other] {
-        assert!(ids.insert((RevocationKind::Session, key.session(session))));
+        assert!(ids.insert(key.session(session)));
         for [adapter, issuer] in [["a", "b"], ["", "ab"], ["ab", ""], ["b", "a"]] {
-            assert!(ids.insert(key.iam(adapter, issuer)), "{adapter} {issuer}");
+            assert!(ids.insert(key.iam(adapter, issuer).1), "{adapter} {issuer}");
         }
         for parts in [
             ["a", "b", "c"],
@@ -233,13 +237,23 @@ fn names_differ_by_kind_key_and_every_part() {
         ] {
             let [adapter, issuer, last] = parts;
             assert!(
-                ids.insert(key.upstream_session(adapter, issuer, last)),
+                ids.insert(key.upstream_session(adapter, issuer, last).1),
                 "{parts:?}"
             );
-            assert!(ids.insert(key.subject(adapter, issuer, last)), "{parts:?}");
+            assert!(
+                ids.insert(key.subject(adapter, issuer, last).1),
+                "{parts:?}"
+            );
         }
     }
     assert_eq!(key().session(session), one.session(session));
+}
+
+#[test]
+fn tag_of_a_kind_stands_for_that_kind_only() {
+    let kinds = [1, 2, 3, 4].map(RevocationKind::from_tag);
+    assert_eq!(kinds, RevocationKind::ALL.map(Some));
+    assert_eq!([0, 5].map(RevocationKind::from_tag), [None; 2]);
 }
 
 #[test]
@@ -414,13 +428,55 @@ fn iams_may_fill_a_half_of_the_table_with_what_they_report() {
 #[test]
 fn expired_revocations_make_room_within_a_minute() {
     let revocations = Revocations::with_capacity(SMALL);
+    let forget_at = logged_out(id(), 10).forget_at;
     for _ in 0..SMALL.max {
         revocations.record(&logged_out(id(), 10), at(0));
     }
-    assert!(!revocations.has_room(at(0)));
-    let later = at(10 + 2 * DIFFERENCE_MAX.as_secs());
-    assert!(revocations.has_room(later));
+    for (now, has_room) in [
+        (0, false),
+        // Nothing has expired, so the next sweep is a minute later.
+        (forget_at - 1, false),
+        (forget_at + 58, false),
+        (forget_at + 59, true),
+    ] {
+        assert_eq!(revocations.has_room(at(now)), has_room, "{now}");
+    }
     assert_eq!(revocations.count(), 0);
+}
+
+/// The levels of the lines of the log.
+#[derive(Clone, Default)]
+struct Levels(Arc<Mutex<Vec<Level>>>);
+
+impl<S: Subscriber> Layer<S> for Levels {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        self.0.lock().unwrap().push(*event.metadata().level());
+    }
+}
+
+#[test]
+fn full_table_is_logged_when_it_is_full_and_when_sessions_can_begin_again() {
+    let levels = Levels::default();
+    let _guard = capture(tracing_subscriber::registry().with(levels.clone()));
+    let logged = || std::mem::take(&mut *levels.0.lock().unwrap());
+    let revocations = Revocations::with_capacity(SMALL);
+    for count in 1..=SMALL.max {
+        revocations.record(&logged_out(id(), 10), at(0));
+        let is_full = count == SMALL.max;
+        assert_eq!(logged(), [Level::ERROR].repeat(is_full.into()), "{count}");
+    }
+    // Nothing has expired.
+    assert!(!revocations.has_room(at(60)));
+    revocations.record(&logged_out(id(), 10), at(60));
+    assert_eq!(logged(), [Level::ERROR; 0]);
+    let later = logged_out(id(), 10).forget_at;
+    assert!(revocations.has_room(at(later)));
+    assert_eq!(logged(), [Level::INFO]);
+    // A sweep of a table that is not full.
+    for _ in 0..SMALL.sweep_from {
+        revocations.record(&logged_out(id(), 10), at(later + 60));
+    }
+    assert_eq!(logged(), [Level::ERROR; 0]);
 }
 
 #[test]
@@ -483,7 +539,9 @@ fn revocation_is_sent_unless_the_others_have_it_in_this_form() {
     for (expires_at, is_unpublished) in [(100, true), (100, false), (90, false), (101, true)] {
         let ended = logged_out(session, expires_at);
         assert_eq!(revocations.record_published(&ended, at(0)), is_unpublished);
+        assert_eq!(revocations.is_latest(&ended), expires_at >= 100);
     }
+    assert!(!revocations.is_latest(&logged_out(id(), 101)));
     // The confirmation of the IAM is not sent.
     let inactive = Revocation::of_session(key().session(session), Cause::Upstream, 101);
     revocations.record(&inactive, at(0));
@@ -498,7 +556,9 @@ fn revocation_known_only_here_is_sent_when_it_is_shared() {
     revocations.record(&inactive, at(0));
     assert_eq!(revocations.shared(at(0), |_| true), []);
     assert!(revocations.record_published(&logged_out(session, 100), at(0)));
-    assert_eq!(revocations.shared(at(0), |_| true).len(), 1);
+    let last = logged_out(session, 100).forget_at - 1;
+    assert_eq!(revocations.shared(at(last), |_| true).len(), 1);
+    assert_eq!(revocations.shared(at(last + 1), |_| true), []);
     // Another replica sent an earlier expiry.
     let (revocations, session) = (Revocations::default(), id());
     revocations.apply_remote(&logged_out(session, 50), at(0));
