@@ -168,6 +168,26 @@ fn attempts_in_flight_count_against_the_limit_and_a_cancelled_one_counts_as_fail
 }
 
 #[test]
+fn attempts_in_flight_count_against_the_limit_of_their_address() {
+    let limiter = TestLimiter::new(login_limits());
+    let credentials = (0..101).map(|number| format!("user{number}@example.test"));
+    let credentials: Vec<_> = credentials
+        .map(|email| Credentials::new(email, "x".into()).unwrap())
+        .collect();
+    let mut attempts: Vec<_> = credentials
+        .iter()
+        .map(|one| limiter.attempt(one, Some(HOME), pending()))
+        .collect();
+    let responses = attempts
+        .iter_mut()
+        .filter_map(futures_util::FutureExt::now_or_never);
+    let limits: Vec<_> = responses
+        .map(|response| limited_by(&response).map(|(limit, _)| limit))
+        .collect();
+    assert_eq!(limits, [Some(Limit::Address)]);
+}
+
+#[test]
 fn attempt_refused_by_one_limit_does_not_count_for_another() {
     let mut limiter = TestLimiter::new(login_limits());
     for _ in 0..10 {
