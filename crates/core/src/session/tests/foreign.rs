@@ -1,8 +1,12 @@
 //! Well-formed tokens that this gateway did not seal, or not for this purpose.
 
+use std::fs;
+
 use josekit::jwe::JweHeader;
+use tempfile::tempdir;
 
 use super::*;
+use crate::keys::{KeyPurpose, generate, write_new};
 
 /// Seals any text with the key, under any header.
 fn sealed_raw(key: &SealingKey, header: &str, text: &[u8]) -> String {
@@ -69,6 +73,32 @@ fn token_with_any_other_header_is_refused_as_unknown_key() {
         let refused = opened(&keys, &token);
         assert_eq!(refused, Err(InvalidSession::UnknownKey), "{header}");
     }
+}
+
+/// The key may be in the folder that cannot be read. A fault is never a refusal.
+#[test]
+fn unknown_key_is_a_fault_while_the_folder_of_keys_cannot_be_read() {
+    let folder = tempdir().unwrap();
+    let file = generate(KeyPurpose::Sealing, jiff::Timestamp::UNIX_EPOCH).unwrap();
+    let path = write_new(folder.path(), &file).unwrap();
+    let keys = KeyStore::open(folder.path().to_owned(), AT, Duration::ZERO).unwrap();
+    let opened = |token: &str| {
+        let mut buffer = Zeroizing::default();
+        open_from(&keys, token, &mut buffer).map(|_| ())
+    };
+    let own = sealed_with(&keys.key_set(), &session("s"));
+    let foreign = sealed("s");
+    let tampered = foreign.replace(parts(&foreign)[0], parts(&own)[0]);
+    let no_token = format!("x{foreign}");
+    let refused = |why| Err(GatewayError::from(why));
+    let (unknown, broken) = (InvalidSession::UnknownKey, InvalidSession::Tampered);
+    assert_eq!(opened(&foreign), refused(unknown));
+    fs::write(path, "no key").unwrap();
+    keys.reload(AT);
+    assert_eq!(opened(&own), Ok(()));
+    assert_eq!(opened(&foreign), Err(Internal::KeysUnreadable.into()));
+    assert_eq!(opened(&tampered), refused(broken));
+    assert_eq!(opened(&no_token), refused(unknown));
 }
 
 #[test]
