@@ -7,16 +7,19 @@
 use std::cmp;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use ldap3::{Scope, ldap_escape};
 use secrecy::ExposeSecret as _;
 
-use crate::adapter::{Capabilities, IamAdapter, SessionLocation};
+use crate::adapter::{Capabilities, IamAdapter, SessionLocation, SetupError};
 use crate::claims::Claims;
+use crate::client::tls_config;
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration, Refusal};
 use crate::scope::Permissions;
+use crate::settings::AdapterSettings as _;
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
 
 mod bind_result;
@@ -72,6 +75,25 @@ enum Statement {
 }
 
 impl Ldap {
+    /// Reads the certificates that the settings name, and does not connect.
+    fn new(
+        settings: &LdapSettings,
+        connect_deadline: Duration,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, SetupError> {
+        let tls = tls_config(settings.ca_file.as_deref(), None);
+        let mut tls = tls.map_err(|error| error.of_section(&settings.section()))?;
+        // Not HTTP.
+        tls.alpn_protocols.clear();
+        let settings = Arc::new(settings.clone());
+        Ok(Self {
+            connections: Connections::new(Arc::clone(&settings), tls, connect_deadline),
+            settings,
+            clock,
+            has_checked_schema: AtomicBool::new(false),
+        })
+    }
+
     /// The attributes that are read of a user.
     fn attributes(&self) -> Vec<&str> {
         let schema = self.settings.schema();

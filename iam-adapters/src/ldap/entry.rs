@@ -138,9 +138,9 @@ impl Entry {
 }
 
 /// Compares the last change of the password in an entry with that at the beginning of a session. It is greater if the
-/// password was changed, and less if the server lags behind the one where the session began. Times of one attribute have one form: digits of
-/// one length, or a `GeneralizedTime`, which sorts as text (RFC 4517 section 3.3.13). A user whose password was
-/// never changed has none.
+/// password was changed, and less if the server lags behind the one where the session began. Times of one attribute
+/// have one form: digits of one length, or a `GeneralizedTime`, which sorts as text (RFC 4517 section 3.3.13). A user
+/// whose password was never changed has none.
 pub(super) fn compare(of_entry: Option<&str>, of_session: Option<&str>) -> Ordering {
     let key = |text: &str| {
         let text = text.trim_end_matches('Z');

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
@@ -10,11 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use url::{Host, Url};
 
-use super::connections::Connections;
 use super::{Ldap, NAME};
 use crate::adapter::{IamAdapter, SetupError};
 use crate::claims::ClaimSources;
-use crate::client::tls_config;
 use crate::clock::Clock;
 use crate::settings::{AdapterSettings, SectionProblems};
 
@@ -239,17 +236,7 @@ impl AdapterSettings for LdapSettings {
         connect_deadline: Duration,
     ) -> Result<Arc<dyn IamAdapter>, SetupError> {
         self.check()?;
-        let tls = tls_config(self.ca_file.as_deref(), None);
-        let mut tls = tls.map_err(|error| error.of_section(&self.section()))?;
-        // Not HTTP.
-        tls.alpn_protocols.clear();
-        let settings = Arc::new(self.clone());
-        Ok(Arc::new(Ldap {
-            connections: Connections::new(Arc::clone(&settings), tls, connect_deadline),
-            settings,
-            clock,
-            has_checked_schema: AtomicBool::new(false),
-        }))
+        Ok(Arc::new(Ldap::new(self, connect_deadline, clock)?))
     }
 
     fn claims(&self) -> &ClaimSources {
