@@ -9,9 +9,11 @@ A login by a user whose address is not verified is refused. Nothing sends mail. 
 nowhere, as if they were those for browsers.
 """
 
+import contextlib
 import json
 import os
 import shutil
+import sqlite3
 import urllib.request
 from pathlib import Path
 
@@ -54,6 +56,9 @@ class Kratos(Server):
                 configuration = write_configuration(folder, 1, 1, passwords=True)
                 source = {**os.environ, "DSN": dsn(folder)}
                 build([program, "migrate", "sql", "--read-from-env", "--yes", "--config", configuration], env=source)
+                # The program ends without it, and only the file of the database is copied.
+                with contextlib.closing(sqlite3.connect(folder / DATABASE)) as database:
+                    database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return program
 
     def prepare(self, home, port, options):
