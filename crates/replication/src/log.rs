@@ -264,7 +264,7 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
                         tracing::warn!(
                             log = stream.of.name(),
                             missing,
-                            "Redis has lost entries: adding them again"
+                            "Redis has lost entries, or a sealing key was removed: adding them again"
                         );
                     }
                 }
