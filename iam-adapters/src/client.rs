@@ -32,9 +32,11 @@ use crate::{files, json};
 pub(crate) use fault::tls_reason;
 
 use recycled::RecycledClient;
+use resolver::SharedResolver;
 
 mod fault;
 mod recycled;
+mod resolver;
 
 /// The maximum length of a response body in bytes. Discovery documents have about 8 KiB, tokens with
 /// hundreds of roles about 50 KiB.
@@ -202,8 +204,13 @@ impl UpstreamClient {
         identity: Option<Arc<CertifiedKey>>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ClientError> {
-        let tls = tls_config(ca_file, identity)?;
-        let client = RecycledClient::new(move || client_builder(&tls, connect_deadline), clock)?;
+        let (tls, resolver) = (
+            tls_config(ca_file, identity)?,
+            Arc::new(SharedResolver::new()),
+        );
+        let builder =
+            move || client_builder(&tls, connect_deadline).dns_resolver(Arc::clone(&resolver));
+        let client = RecycledClient::new(builder, clock)?;
         Ok(Self(Arc::new(client)))
     }
 
