@@ -16,7 +16,7 @@ ORDER = ("fresh-1", "fresh-2", "refresh", "stale", "added-keycloak-exchange", "a
          "audit-login", "audit-closed-login", "audit-rate", "audit-closed-rate", "memory-idle", "memory-used", "start",
          "replica-start", "replica-memory",
          "replica-propagation", "replica-rate", "capacity-processor", "capacity-calls", "capacity-commands", "capacity-to-redis",
-         "capacity-from-redis", "capacity-redis-memory", "capacity-memory", "flood-rate", "flood-logouts", "flood-fetches", "connections-rate", "connections-memory", "connections-accept", "sessions-64", "sessions-256", "sessions-512", "mock-reset", "mock-login", "mock-exchange", "mock-iam-start", "mock-iam-exchange")
+         "capacity-from-redis", "capacity-redis-memory", "capacity-memory", "flood-rate", "flood-logouts", "flood-fetches", "connections-rate", "connections-memory", "connections-kept", "connections-accept", "sessions-64", "sessions-256", "sessions-512", "mock-reset", "mock-login", "mock-exchange", "mock-iam-start", "mock-iam-exchange")
 
 
 @dataclass(frozen=True)

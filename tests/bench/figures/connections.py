@@ -22,6 +22,9 @@ ACCEPTS_A_SECOND = 2_000
 ACCEPT_MS = 1_000
 # Afterwards, an idle connection has only the memory that it keeps.
 SETTLE_SECONDS = 1.5
+# After the last connections were closed.
+RETURN_SECONDS = 20
+KEPT_MIB = 8
 # Those that a gateway keeps for other things than clients.
 OTHER_FILES = 4_096
 
@@ -98,7 +101,10 @@ def measure(bench):
             return micros
 
         exchange()
+        alone, _ = gateway.memory_mib()
         pairs = rounds.paired(bench.rounds, exchange, beside_idle)
+        time.sleep(RETURN_SECONDS)
+        kept = gateway.memory_mib()[0] - alone
     ratios = pairs.ratios(lambda micros: micros)
     without, beside = pairs.series(lambda micros: micros)
     yield Figure(
@@ -108,6 +114,9 @@ def measure(bench):
     yield Figure(
         "connections-memory", "resident memory for each idle connection", kib[0], kib[0], kib[0], "KiB", AT_MOST, KIB,
         f"{count:,} connections with one exchange each")
+    yield Figure(
+        "connections-kept", f"resident memory that is not returned {RETURN_SECONDS} s after they were closed", kept, kept, kept, "MiB",
+        AT_MOST, KEPT_MIB, f"{len(latencies):,} connections, {count:,} at a time")
     latencies.sort()
     rate, p99 = Series(tuple(accepted)), latencies[len(latencies) * 99 // 100]
     yield Figure(
