@@ -204,10 +204,8 @@ impl UpstreamClient {
         identity: Option<Arc<CertifiedKey>>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ClientError> {
-        let (tls, resolver) = (
-            tls_config(ca_file, identity)?,
-            Arc::new(SharedResolver::new()),
-        );
+        let tls = tls_config(ca_file, identity)?;
+        let resolver = Arc::new(SharedResolver::new());
         let builder =
             move || client_builder(&tls, connect_deadline).dns_resolver(Arc::clone(&resolver));
         let client = RecycledClient::new(builder, clock)?;
