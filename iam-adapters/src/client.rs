@@ -205,7 +205,7 @@ impl UpstreamClient {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ClientError> {
         let tls = tls_config(ca_file, identity)?;
-        let resolver = Arc::new(SharedResolver::new());
+        let resolver = Arc::new(SharedResolver::new(Arc::clone(&clock)));
         let builder =
             move || client_builder(&tls, connect_deadline).dns_resolver(Arc::clone(&resolver));
         let client = RecycledClient::new(builder, clock)?;

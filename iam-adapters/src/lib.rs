@@ -28,6 +28,7 @@ pub mod scope;
 mod scripted_adapter;
 pub mod secret_file;
 pub mod settings;
+pub mod single_flight;
 pub mod trace;
 pub mod types;
 

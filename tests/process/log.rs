@@ -10,7 +10,7 @@ use test_support::gateway::{scripted_keycloak_settings, two_scripted_keycloaks_s
 use test_support::logout_token::logout_token;
 use test_support::program::Program;
 use test_support::scripted_upstream::keycloak::{
-    INTROSPECTION, LOGOUT as UPSTREAM_LOGOUT, TOKEN as GRANT, inactive, refusal,
+    INTROSPECTION, KEYS, LOGOUT as UPSTREAM_LOGOUT, TOKEN as GRANT, inactive, refusal,
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use test_support::spans;
@@ -21,6 +21,12 @@ use crate::GATEWAY;
 /// A request with another header, or several.
 fn with(header: &str, request: &str) -> String {
     request.replacen("\r\nHost", &format!("\r\n{header}\r\nHost"), 1)
+}
+
+/// A request of the IAM with this logout token.
+fn sent(logout_token: &str) -> String {
+    let form = post(BACKCHANNEL_LOGOUT, &format!("logout_token={logout_token}"));
+    form.replace("application/json", "application/x-www-form-urlencoded")
 }
 
 /// The lines of one request.
@@ -82,11 +88,7 @@ async fn line_of_a_request_names_its_iam_if_there_are_several() {
     let exchange = json!({"session_id": id, "session_token": token, "grant_type": "session"});
     let unknown = json!({"session_id": id, "session_token": "a", "grant_type": "session"});
     let another_client = logout_token(&iams[1].url(), "a", &json!({"aud": "another-client"}));
-    let form = post(
-        BACKCHANNEL_LOGOUT,
-        &format!("logout_token={another_client}"),
-    );
-    let form = form.replace("application/json", "application/x-www-form-urlencoded");
+    let form = sent(&another_client);
     let requests = [
         ("one", post(LOGIN, ALICE), 200, Some("one")),
         ("other", post(LOGIN, &other), 200, Some("other")),
@@ -351,6 +353,25 @@ async fn warning_about_a_call_to_the_iam_has_the_id_of_its_request() {
         assert_eq!(of_the_call["message"], warning, "{log:#?}");
         assert_eq!(of_the_request["target"], "auth_gateway::request");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn warning_about_the_keys_of_a_logout_token_has_the_id_of_its_request() {
+    let keycloak = ScriptedUpstream::keycloak().await;
+    keycloak.once(INTROSPECTION, inactive());
+    let mut program = serve_with_one_probe(&keycloak);
+    let (public, _) = program.addresses();
+    keycloak.received(INTROSPECTION, 1).await;
+    keycloak.on(KEYS, Answer::empty(503));
+    let token = logout_token(&keycloak.url(), "a", &json!({"sub": "alice"}));
+    let ended = with("x-request-id: ended", &sent(&token));
+    assert_eq!(fetch(public, ended).status, 500);
+    let log = program.stop().log();
+    let [of_the_call, of_the_request] = of(&log, "ended")[..] else {
+        panic!("{log:#?}");
+    };
+    assert_eq!(of_the_call["message"], "calls to the IAM fail");
+    assert_eq!(of_the_request["target"], "auth_gateway::request");
 }
 
 #[tokio::test(flavor = "multi_thread")]

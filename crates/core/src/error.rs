@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use iam_adapters::logout_token::InvalidLogoutToken;
+use iam_adapters::single_flight::LostTask;
 use iam_adapters::{IamError, LogoutTokenError, Refusal};
 use strum::{Display, IntoStaticStr, VariantArray};
 use thiserror::Error;
@@ -131,8 +132,14 @@ pub enum Internal {
     #[error("sealed with an unknown key, while the sealing keys cannot be read")]
     KeysUnreadable,
     /// A task panicked.
-    #[error("a task panicked")]
-    LostTask,
+    #[error(transparent)]
+    LostTask(LostTask),
+}
+
+impl From<LostTask> for GatewayError {
+    fn from(lost: LostTask) -> Self {
+        Self::Internal(Internal::LostTask(lost))
+    }
 }
 
 impl From<IamError> for GatewayError {

@@ -289,9 +289,8 @@ impl Gateway {
                 upstream: session.upstream().ok_or(InvalidSession::Malformed)?,
             };
             // Exchanges with cached data log nothing here, and a span would cost them 1 %.
-            let span = tracing::error_span!("request", request_id = request.id.as_str());
             let introspection = iam.introspection_cache.introspect(introspected, arrived);
-            let introspection = introspection.instrument(span);
+            let introspection = introspection.instrument(request.log_span());
             let introspection = introspection.with_context(request.trace.clone());
             // Boxed: otherwise the future of every exchange would have its size.
             let active = Box::pin(introspection).await?;
@@ -441,7 +440,10 @@ impl Gateway {
         let sender = self.iams.for_logout_token(token);
         let iam = sender.as_ref().ok().map(|(iam, _)| &iam.name);
         let result = match sender {
-            Ok((iam, tokens)) => self.end_by_logout_token(iam, tokens, token).await,
+            Ok((iam, tokens)) => {
+                let ending = self.end_by_logout_token(iam, tokens, token);
+                ending.instrument(request.log_span()).await
+            }
             Err(error) => Err(error),
         };
         (self.logout_token_limiter).record(request.client, &result, self.replica.clock.now());

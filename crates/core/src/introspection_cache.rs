@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN, digest};
 use iam_adapters::name::Name as _;
+use iam_adapters::single_flight::{Flight, SingleFlight};
 use iam_adapters::trace::ChildSpan;
 use iam_adapters::{
     ClaimSources, IamAdapter, IamError, Introspection, Moment, UpstreamSession, UserData,
@@ -33,7 +34,6 @@ use super::event::Event;
 use super::replica_state::ReplicaState;
 use super::revocations::{Revocation, RevocationId};
 use super::session_id::SessionId;
-use super::single_flight::{Flight, SingleFlight};
 use crate::results::{DataSource, LookUp};
 
 type Digest = [u8; SHA256_OUTPUT_LEN];

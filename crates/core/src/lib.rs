@@ -25,7 +25,6 @@ pub mod session;
 pub mod session_id;
 pub mod session_revoker;
 pub mod shared_cache;
-mod single_flight;
 pub mod stream_mac_key;
 pub mod timeline;
 pub mod upstream_logouts;

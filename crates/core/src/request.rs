@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base64::Engine as _;
 use iam_adapters::ClientAddress;
 use iam_adapters::trace::Context;
+use tracing::Span;
 
 use super::identifiers::Identifier;
 use crate::base64url::BASE64;
@@ -47,6 +48,12 @@ impl RequestContext {
             trace,
             log_fields: Mutex::default(),
         }
+    }
+
+    /// The span that adds its id to the log lines within.
+    #[must_use]
+    pub fn log_span(&self) -> Span {
+        tracing::error_span!("request", request_id = self.id.as_str())
     }
 
     /// The fields for its log line.

@@ -15,13 +15,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use iam_adapters::single_flight::SingleFlight;
 use iam_adapters::{IamAdapter, IamError, Misconfiguration, Moment, UpstreamSession};
 use strum::EnumCount;
 
 use super::event::{Event, Subscribers};
 use super::replica_state::ReplicaState;
 use super::revocations::{Revocation, RevocationId};
-use super::single_flight::SingleFlight;
 use crate::results::UpstreamLogoutOutcome;
 use crate::session_id::SessionId;
 

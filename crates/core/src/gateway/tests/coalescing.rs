@@ -4,6 +4,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use iam_adapters::IamError;
 use iam_adapters::resilient::Operation;
+use iam_adapters::single_flight::LostTask;
 
 use super::login::faults;
 use super::test_gateway::{LIVENESS, MILLISECOND, PERMISSIONS, TestGateway, just_before};
@@ -189,14 +190,14 @@ async fn panic_of_the_adapter_fails_only_its_own_exchange() {
     for _ in 0..3 {
         gateway.iam.script(Operation::Introspection, Reply::Panic);
         let failed = gateway.granted(&session).await;
-        assert_eq!(failed, Err(Internal::LostTask.into()));
+        assert_eq!(failed, Err(Internal::LostTask(LostTask).into()));
     }
     assert_eq!(gateway.granted(&session).await.unwrap(), "read write");
     gateway.clock.advance(Duration::from_secs(1));
     gateway.iam.script(Operation::Logout, Reply::Panic);
     assert_eq!(
         gateway.log_out(&session).await,
-        Err(Internal::LostTask.into())
+        Err(Internal::LostTask(LostTask).into())
     );
     gateway.log_out(&session).await.unwrap();
 }

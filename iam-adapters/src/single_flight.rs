@@ -7,23 +7,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared, ready};
-use iam_adapters::{Moment, trace};
 use opentelemetry::trace::{FutureExt as _, SpanContext};
+use thiserror::Error;
 use tokio::task;
 use tracing::Instrument as _;
 
-use super::error::Internal;
+use crate::{Moment, trace};
 
-/// The result of a call; [`Internal::LostTask`] if the call panicked.
-type SharedResult<T> = Shared<BoxFuture<'static, Result<T, Internal>>>;
+/// The result of a call.
+type SharedResult<T> = Shared<BoxFuture<'static, Result<T, LostTask>>>;
+
+/// The task of a call panicked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("a task panicked")]
+pub struct LostTask;
 
 /// The call whose result the caller gets.
-pub(super) struct Flight<T> {
+pub struct Flight<T> {
     /// When the call began.
-    pub(super) began: Moment,
+    pub began: Moment,
     /// Whether the caller did not start it.
-    pub(super) is_joined: bool,
-    pub(super) result: SharedResult<T>,
+    pub is_joined: bool,
+    /// [`LostTask`] if the call panicked.
+    pub result: SharedResult<T>,
 }
 
 struct Call<T> {
@@ -35,7 +41,7 @@ struct Call<T> {
 }
 
 /// The calls in flight, by key.
-pub(super) struct SingleFlight<K, T>(Arc<Mutex<HashMap<K, Call<T>>>>);
+pub struct SingleFlight<K, T>(Arc<Mutex<HashMap<K, Call<T>>>>);
 
 impl<K, T> Default for SingleFlight<K, T> {
     fn default() -> Self {
@@ -45,7 +51,7 @@ impl<K, T> Default for SingleFlight<K, T> {
 
 impl<K, T> SingleFlight<K, T>
 where
-    K: Eq + Hash + Copy + Send + 'static,
+    K: Eq + Hash + Clone + Send + 'static,
     T: Clone + Send + Sync + 'static,
 {
     /// Joins the call in flight for the key if `may_join` accepts the time at which it began.
@@ -54,7 +60,7 @@ where
     ///
     /// The call runs in a task of its own, and goes on when the client that caused it disconnects. So
     /// clients that disconnect and retry cause no further calls.
-    pub(super) fn join_or_start<C>(
+    pub fn join_or_start<C>(
         &self,
         key: K,
         now: Moment,
@@ -84,12 +90,12 @@ where
                 result: ready(Ok(done)).boxed().shared(),
             };
         }
-        let (table, call) = (Arc::clone(&self.0), call());
+        let (table, flown, call) = (Arc::clone(&self.0), key.clone(), call());
         let task = async move {
             // Before its callers have the result: one that retries must not join the call that failed. Also
             // after a panic. Keeps a later call for the same key.
             let _removal = scopeguard::guard(task::id(), move |task| {
-                if let Entry::Occupied(call) = lock(&table).entry(key)
+                if let Entry::Occupied(call) = lock(&table).entry(flown)
                     && call.get().task == task
                 {
                     call.remove();
@@ -101,7 +107,7 @@ where
         // that request.
         let task = task::spawn(task.in_current_span().with_current_context());
         let id = task.id();
-        let result = task.map(|result| result.map_err(|_| Internal::LostTask));
+        let result = task.map(|result| result.map_err(|_| LostTask));
         let result = result.boxed().shared();
         let call = Call {
             began: now,
