@@ -75,9 +75,13 @@ class Checker:
             self.violation("refused login", f"{response.status} {response.body} by {response.server}")
         return response.status == 200
 
-    def logged_out(self, started, response):
-        if response.status in (400, 401):
-            self.violation("refused logout", f"{response.status} {response.body} by {response.server}")
+    def logged_out(self, session, started, response):
+        age = started - session.started
+        if response.status == 400 and age > self.lifetime - SLACK_SECONDS:
+            # Its sealing key may have been removed.
+            self._increment("refused after its lifetime")
+        elif response.status in (400, 401):
+            self.violation("refused logout", f"{response.status} {response.body} by {response.server}, a session of {age:.1f} s")
         return response.status == 200
 
     def revoked(self):

@@ -136,7 +136,7 @@ class Client(threading.Thread):
     def log_out(self, session):
         session.logout_started = min(session.logout_started, time.monotonic())
         started, response = self.send_with_retry("logout", "/api/v1/auth/logout", session.pair())
-        if self.checker.logged_out(started, response):
+        if self.checker.logged_out(session, started, response):
             session.logout_confirmed = time.monotonic()
             self.ended = [*self.ended[1 - self.ENDED_SESSIONS:], session]
         else:
