@@ -90,12 +90,12 @@ where
                 result: ready(Ok(done)).boxed().shared(),
             };
         }
-        let (table, flown, call) = (Arc::clone(&self.0), key.clone(), call());
+        let (table, key_of_call, call) = (Arc::clone(&self.0), key.clone(), call());
         let task = async move {
             // Before its callers have the result: one that retries must not join the call that failed. Also
             // after a panic. Keeps a later call for the same key.
             let _removal = scopeguard::guard(task::id(), move |task| {
-                if let Entry::Occupied(call) = lock(&table).entry(flown)
+                if let Entry::Occupied(call) = lock(&table).entry(key_of_call)
                     && call.get().task == task
                 {
                     call.remove();

@@ -77,7 +77,7 @@ class Checker:
 
     def logged_out(self, session, started, response):
         age = started - session.started
-        if response.status == 400 and age > self.lifetime - SLACK_SECONDS:
+        if response.status == 400 and self._may_have_expired(age):
             # Its sealing key may have been removed.
             self._increment("refused after its lifetime")
         elif response.status in (400, 401):
@@ -93,7 +93,7 @@ class Checker:
             if age > self.lifetime + SLACK_SECONDS:
                 self.violation("accepted after its lifetime", f"a session of {age:.1f} s, by {response.server}")
             self._granted(session, started, response)
-        elif response.status == 401 and age > self.lifetime - SLACK_SECONDS:
+        elif response.status == 401 and self._may_have_expired(age):
             self._increment("refused after its lifetime")
         elif response.status == 401:
             if session.logout_started == float("inf"):
@@ -102,6 +102,9 @@ class Checker:
                 self._increment("refused after logout")
         elif response.status != 0 and response.status not in RETRYABLE:
             self.violation("unexpected response", f"{response.status} {response.body}")
+
+    def _may_have_expired(self, age):
+        return age > self.lifetime - SLACK_SECONDS
 
     def _increment(self, what):
         with self._lock:

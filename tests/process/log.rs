@@ -41,6 +41,16 @@ fn serve_with_one_probe(keycloak: &ScriptedUpstream) -> Program {
     GATEWAY.serve(&[&settings[..], &[("upstream.probe_interval", "1h")]].concat())
 }
 
+/// A Keycloak, and a gateway that has probed it and does so no more.
+async fn after_the_only_probe() -> (ScriptedUpstream, Program) {
+    let keycloak = ScriptedUpstream::keycloak().await;
+    keycloak.once(INTROSPECTION, inactive());
+    let mut program = serve_with_one_probe(&keycloak);
+    program.addresses();
+    keycloak.received(INTROSPECTION, 1).await;
+    (keycloak, program)
+}
+
 /// A gateway, and the Keycloaks of its users at `example.test` and at `other.test`.
 async fn before_two_keycloaks() -> ([ScriptedUpstream; 2], Program) {
     let iams = [
@@ -318,12 +328,8 @@ fn proxy_missing_in_the_settings_is_reported_once_if_its_clients_share_limits() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn warning_about_a_call_to_the_iam_has_the_id_of_its_request() {
-    let keycloak = ScriptedUpstream::keycloak().await;
-    keycloak.once(INTROSPECTION, inactive());
-    let mut program = serve_with_one_probe(&keycloak);
+    let (keycloak, mut program) = after_the_only_probe().await;
     let (public, _) = program.addresses();
-    // The probe.
-    keycloak.received(INTROSPECTION, 1).await;
     keycloak.on(INTROSPECTION, Answer::empty(503));
     let mut connection = Connection::to(public);
     let login = with("x-request-id: login", &post(LOGIN, ALICE));
@@ -357,11 +363,8 @@ async fn warning_about_a_call_to_the_iam_has_the_id_of_its_request() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn warning_about_the_keys_of_a_logout_token_has_the_id_of_its_request() {
-    let keycloak = ScriptedUpstream::keycloak().await;
-    keycloak.once(INTROSPECTION, inactive());
-    let mut program = serve_with_one_probe(&keycloak);
+    let (keycloak, mut program) = after_the_only_probe().await;
     let (public, _) = program.addresses();
-    keycloak.received(INTROSPECTION, 1).await;
     keycloak.on(KEYS, Answer::empty(503));
     let token = logout_token(&keycloak.url(), "a", &json!({"sub": "alice"}));
     let ended = with("x-request-id: ended", &sent(&token));
