@@ -51,38 +51,21 @@ pub trait RevocationPublisher: fmt::Debug + Send + Sync {
     fn pending(&self) -> usize;
 }
 
-/// The bounds of the number of entries.
-#[derive(Debug)]
-pub(super) struct Capacity {
-    /// From this number on, expired entries are removed once a minute.
-    pub(super) sweep_from: usize,
-    /// At this number, no session can begin.
-    pub(super) max: usize,
-}
-
 #[derive(Debug, Default)]
 struct Entries {
     by_index: HashMap<RevocationIndex, RevocationRecord>,
-    /// The number of entries at which expired ones are next removed.
-    sweep_at: usize,
     /// When expired entries were last removed, in seconds since 1970.
     swept_at: u64,
 }
 
-impl Default for Capacity {
-    fn default() -> Self {
-        Self {
-            sweep_from: 1_000_000,
-            max: 3_500_000,
-        }
-    }
-}
+/// At this number of entries, no session can begin.
+const CAPACITY: usize = 3_500_000;
 
 /// The table of revocations.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Revocations {
     entries: RwLock<Entries>,
-    capacity: Capacity,
+    capacity: usize,
     /// The number of entries of each [`RevocationKind`]. A kind without entries needs no id.
     counts: [AtomicUsize; RevocationKind::ALL.len()],
     /// The number of changes. If it is unchanged, so is the result of a look-up.
@@ -92,6 +75,19 @@ pub struct Revocations {
     /// Revocations of the other replicas may have been missed until then, in nanoseconds of
     /// [`Moment::monotonic`]; 0: none.
     missed_until: AtomicU64,
+}
+
+impl Default for Revocations {
+    fn default() -> Self {
+        Self {
+            entries: RwLock::default(),
+            capacity: CAPACITY,
+            counts: Default::default(),
+            recorded: AtomicU64::default(),
+            is_catching_up: AtomicBool::default(),
+            missed_until: AtomicU64::default(),
+        }
+    }
 }
 
 impl Revocations {
@@ -210,15 +206,12 @@ impl Revocations {
     }
 
     fn after_insert(&self, entries: &mut Entries, now: Moment) {
-        let count = entries.by_index.len();
-        if count >= entries.sweep_at.max(SWEEP_MIN)
-            || count >= self.capacity.sweep_from && is_sweep_due(entries, now)
-        {
+        if is_sweep_due(entries, now) {
             self.sweep(entries, now);
         }
-        if entries.by_index.len() == self.capacity.max {
+        if entries.by_index.len() == self.capacity {
             tracing::error!(
-                revocations = count,
+                revocations = self.capacity,
                 "too many live revocations: no session can begin until some have expired"
             );
         }
@@ -227,14 +220,14 @@ impl Revocations {
     /// Whether the table has room for the revocations of further sessions. If not, the gateway begins
     /// no sessions: the number of sessions is what bounds the table.
     pub fn has_room(&self, now: Moment) -> bool {
-        self.is_below(self.capacity.max, &RevocationKind::ALL, now)
+        self.is_below(self.capacity, &RevocationKind::ALL, now)
     }
 
     /// Whether the table has room for what IAMs report. They may fill a half of it: an IAM can report
     /// sessions that do not exist, and must not stop logins.
     pub(super) fn has_room_for_reports(&self, now: Moment) -> bool {
         let reported = [RevocationKind::UpstreamSession, RevocationKind::Subject];
-        self.is_below(self.capacity.max / 2, &reported, now)
+        self.is_below(self.capacity / 2, &reported, now)
     }
 
     /// Whether there are fewer entries of these kinds, perhaps after expired ones are removed.
@@ -256,7 +249,7 @@ impl Revocations {
     /// The number of entries at which no session can begin.
     #[must_use]
     pub const fn capacity(&self) -> usize {
-        self.capacity.max
+        self.capacity
     }
 
     /// The revocation as the other replicas get it, in its latest form.
@@ -302,10 +295,8 @@ impl Revocations {
             keep
         });
         let count = entries.by_index.len();
-        // Doubling makes the cost of all sweeps constant for each entry.
-        entries.sweep_at = count * 2;
         entries.swept_at = seconds;
-        if before >= self.capacity.max && count < self.capacity.max {
+        if before >= self.capacity && count < self.capacity {
             tracing::info!(revocations = count, "sessions can begin again");
         }
     }
@@ -341,14 +332,11 @@ fn nanos(moment: Moment) -> u64 {
 }
 
 fn is_sweep_due(entries: &Entries, now: Moment) -> bool {
-    now.unix_seconds() >= entries.swept_at.saturating_add(SWEEP_PAUSE)
+    // Also if the clock was set back.
+    now.unix_seconds().abs_diff(entries.swept_at) >= SWEEP_PAUSE
 }
 
-/// Fewer entries than this are not worth a sweep.
-const SWEEP_MIN: usize = 1024;
-
-/// The shortest time between two removals of expired entries, in seconds, from
-/// [`Capacity::sweep_from`] on.
+/// The shortest time between two removals of expired entries, in seconds.
 const SWEEP_PAUSE: u64 = 60;
 
 /// Separate these keys from others that are derived from a sealing key (RFC 5869).

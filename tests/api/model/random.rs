@@ -186,7 +186,7 @@ fn clock(setting: &Setting, rng: &mut Rng, at: u8) -> Step {
         },
         Clocks::Adjusted => Step::SetWallClock {
             at,
-            ahead: *rng.one_of(&[-3_600_000, -61_000, -59_000, -1_500, 0, 0, 0, 900, 61_000]),
+            ahead: *rng.one_of(&[-590_000, -61_000, -59_000, -1_500, 0, 0, 0, 900, 61_000]),
         },
     }
 }

@@ -23,12 +23,12 @@ mod timing;
 mod upstream_logouts;
 
 use crate::replica_state::Replicas;
-use crate::revocations::{Capacity, Revocations};
+use crate::revocations::Revocations;
 use test_gateway::TestGateway;
 
 impl TestGateway {
     /// Another replica, with this size of its table of revocations.
-    pub(super) fn replica_with_room(&self, room: Capacity) -> Self {
+    pub(super) fn replica_with_room(&self, room: usize) -> Self {
         self.started_again(Replicas::default(), |replica| {
             replica.revocations = Revocations::with_capacity(room);
         })

@@ -13,7 +13,7 @@ use crate::sealed_session::{FORMAT, SealedSession};
 use crate::session_id::SessionId;
 
 impl Revocations {
-    pub(crate) fn with_capacity(capacity: Capacity) -> Self {
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self {
             capacity,
             ..Self::default()
@@ -164,9 +164,7 @@ fn revocation_by_session_id_is_kept_for_the_longest_possible_session() {
     revocations.record(&revoked, at(1_000));
     // A logout has the expiry, and does not shorten it.
     revocations.record(&logged_out(session, 1_001), at(1_000));
-    for _ in 0..2 * SWEEP_MIN {
-        revocations.record(&logged_out(id(), youngest + 60), at(youngest));
-    }
+    revocations.record(&logged_out(id(), youngest + 60), at(youngest));
     let found = cause_of(&revocations, session, 1_000);
     assert_eq!(found, Some(Cause::LoggedOut));
 }
@@ -260,9 +258,7 @@ fn tag_of_a_kind_stands_for_that_kind_only() {
 fn clock_set_back_by_twenty_minutes_loses_no_revocation_of_a_valid_session() {
     let (revocations, ended) = (Revocations::default(), id());
     revocations.record(&logged_out(ended, 1_000), at(900));
-    for _ in 0..2 * SWEEP_MIN {
-        revocations.record(&logged_out(id(), 2_000), at(2_199));
-    }
+    revocations.record(&logged_out(id(), 2_000), at(2_199));
     assert_eq!(cause_of(&revocations, ended, 0), Some(Cause::LoggedOut));
 }
 
@@ -271,16 +267,16 @@ fn only_revocations_of_expired_sessions_are_removed() {
     let (revocations, valid) = (Revocations::default(), id());
     revocations.record(&logged_out(valid, 1_000), at(0));
     let later = at(10 + 2 * DIFFERENCE_MAX.as_secs());
-    for _ in 0..10 * SWEEP_MIN {
-        revocations.record(&logged_out(id(), 10), later);
+    for _ in 0..10 {
+        revocations.record(&logged_out(id(), 10), at(0));
     }
+    revocations.record(&logged_out(id(), 10), later);
     assert_eq!(cause_of(&revocations, valid, 0), Some(Cause::LoggedOut));
-    let count = revocations.count();
-    assert!(count < 2 * SWEEP_MIN, "{count}");
+    assert_eq!(revocations.count(), 1);
     let counted = revocations
         .of(RevocationKind::Session)
         .load(Ordering::Relaxed);
-    assert_eq!(counted, count);
+    assert_eq!(counted, 1);
 }
 
 #[test]
@@ -327,9 +323,7 @@ fn received_revocation_cannot_weaken_a_recorded_one() {
         };
         assert!(!revocations.apply_remote(&weak, at(500)));
     }
-    for _ in 0..2 * SWEEP_MIN {
-        revocations.record(&logged_out(id(), 2_000), at(600));
-    }
+    revocations.record(&logged_out(id(), 2_000), at(600));
     assert_eq!(cause_of(&revocations, session, 600), Some(Cause::Upstream));
     assert_eq!(cause_of(&revocations, id(), 500), Some(Cause::Inactive));
 }
@@ -380,18 +374,15 @@ fn table_keeps_each_millisecond_and_what_does_not_fit_is_the_latest_time() {
     }
 }
 
-const SMALL: Capacity = Capacity {
-    sweep_from: 3,
-    max: 5,
-};
+const SMALL: usize = 5;
 
 #[test]
 fn full_table_drops_no_revocation_and_has_no_room_for_new_sessions() {
     let revocations = Revocations::with_capacity(SMALL);
-    assert_eq!(revocations.capacity(), SMALL.max);
+    assert_eq!(revocations.capacity(), SMALL);
     let now = at(0);
     let mut ended = Vec::new();
-    for count in 1..=2 * SMALL.max {
+    for count in 1..=2 * SMALL {
         let session = id();
         if count % 2 == 0 {
             revocations.record(&logged_out(session, 1_000), now);
@@ -400,7 +391,7 @@ fn full_table_drops_no_revocation_and_has_no_room_for_new_sessions() {
             assert!(learned);
         }
         ended.push(session);
-        assert_eq!(revocations.has_room(now), count < SMALL.max, "{count}");
+        assert_eq!(revocations.has_room(now), count < SMALL, "{count}");
     }
     for session in ended {
         assert_eq!(cause_of(&revocations, session, 0), Some(Cause::LoggedOut));
@@ -411,7 +402,7 @@ fn full_table_drops_no_revocation_and_has_no_room_for_new_sessions() {
 fn iams_may_fill_a_half_of_the_table_with_what_they_report() {
     let revocations = Revocations::with_capacity(SMALL);
     let lifetime = Duration::from_secs(10);
-    for number in 0..SMALL.max / 2 {
+    for number in 0..SMALL / 2 {
         assert!(revocations.has_room_for_reports(at(0)));
         let revocation_id =
             key().upstream_session("keycloak", "https://iam.test", &number.to_string());
@@ -429,7 +420,7 @@ fn iams_may_fill_a_half_of_the_table_with_what_they_report() {
 fn expired_revocations_make_room_within_a_minute() {
     let revocations = Revocations::with_capacity(SMALL);
     let forget_at = logged_out(id(), 10).forget_at;
-    for _ in 0..SMALL.max {
+    for _ in 0..SMALL {
         revocations.record(&logged_out(id(), 10), at(0));
     }
     for (now, has_room) in [
@@ -460,9 +451,9 @@ fn full_table_is_logged_when_it_is_full_and_when_sessions_can_begin_again() {
     let _guard = capture(tracing_subscriber::registry().with(levels.clone()));
     let logged = || std::mem::take(&mut *levels.0.lock().unwrap());
     let revocations = Revocations::with_capacity(SMALL);
-    for count in 1..=SMALL.max {
+    for count in 1..=SMALL {
         revocations.record(&logged_out(id(), 10), at(0));
-        let is_full = count == SMALL.max;
+        let is_full = count == SMALL;
         assert_eq!(logged(), [Level::ERROR].repeat(is_full.into()), "{count}");
     }
     // Nothing has expired.
@@ -473,47 +464,43 @@ fn full_table_is_logged_when_it_is_full_and_when_sessions_can_begin_again() {
     assert!(revocations.has_room(at(later)));
     assert_eq!(logged(), [Level::INFO]);
     // A sweep of a table that is not full.
-    for _ in 0..SMALL.sweep_from {
-        revocations.record(&logged_out(id(), 10), at(later + 60));
-    }
+    revocations.record(&logged_out(id(), 10), at(later + 60));
     assert_eq!(logged(), [Level::ERROR; 0]);
 }
 
 #[test]
-fn expired_revocations_are_swept_whenever_the_table_has_doubled() {
+fn expired_revocations_are_removed_once_a_minute() {
     let revocations = Revocations::default();
     let record = |expires_at, now| revocations.record(&logged_out(id(), expires_at), at(now));
-    for _ in 1..SWEEP_MIN {
-        record(10, 0);
+    let start = 1_000_000;
+    let forget_at = logged_out(id(), start).forget_at;
+    for _ in 0..9 {
+        record(start, start);
     }
-    assert_eq!(revocations.count(), SWEEP_MIN - 1);
-    let later = 10 + 2 * DIFFERENCE_MAX.as_secs();
-    record(later + 10, later);
-    assert_eq!(
-        revocations.count(),
-        1,
-        "the first sweep leaves the live one"
-    );
+    for (now, count) in [
+        // One at a time is added, which has not expired.
+        (forget_at - 1, 10),
+        (forget_at, 11),
+        (forget_at + 58, 12),
+        (forget_at + 59, 4),
+    ] {
+        record(now, now);
+        assert_eq!(revocations.count(), count, "{now}");
+    }
+}
 
-    for _ in 1..SWEEP_MIN {
-        record(later + 10, later);
-    }
-    assert_eq!(
-        revocations.count(),
-        SWEEP_MIN,
-        "a sweep finds nothing expired"
-    );
-    let latest = later + 10 + 2 * DIFFERENCE_MAX.as_secs();
-    for count in SWEEP_MIN + 1..2 * SWEEP_MIN {
-        record(latest + 10, latest);
-        assert_eq!(
-            revocations.count(),
-            count,
-            "no sweep before the table has doubled"
-        );
-    }
-    record(latest + 10, latest);
-    assert_eq!(revocations.count(), SWEEP_MIN);
+#[test]
+fn expired_revocations_are_removed_after_the_clock_was_set_back() {
+    let revocations = Revocations::default();
+    let now = 1_000_000;
+    revocations.record(&logged_out(id(), 10 * now), at(10 * now));
+    let expired = Revocation {
+        forget_at: now,
+        ..logged_out(id(), now)
+    };
+    revocations.record(&expired, at(10 * now));
+    revocations.record(&logged_out(id(), now), at(now));
+    assert_eq!(revocations.count(), 2);
 }
 
 #[test]
@@ -592,9 +579,7 @@ fn times_after_2106_stand_for_every_later_time() {
     let (revocations, session) = (Revocations::default(), id());
     let far = u64::from(u32::MAX) + 5;
     revocations.record(&logged_out(session, far), at(0));
-    for _ in 0..2 * SWEEP_MIN {
-        revocations.record(&logged_out(id(), 10), at(far));
-    }
+    revocations.record(&logged_out(id(), 10), at(far));
     assert_eq!(cause_of(&revocations, session, far), Some(Cause::LoggedOut));
 }
 
@@ -609,8 +594,7 @@ fn memory_of_the_table() {
     };
     let (revocations, before) = (Revocations::default(), resident());
     let mut number = 0_u128;
-    let capacity = Capacity::default();
-    for count in [capacity.sweep_from, capacity.max] {
+    for count in [1_000_000, CAPACITY] {
         while revocations.count() < count {
             number += 1;
             let ended = Revocation {

@@ -7,7 +7,6 @@ use iam_adapters::resilient::Operation;
 use super::login::faults;
 use super::test_gateway::{LIVENESS, TestGateway, refresh_period, without_refresh};
 use crate::error::{GatewayError, InvalidSession, NotReady};
-use crate::revocations::Capacity;
 use crate::timeline::DIFFERENCE_MAX;
 use test_support::scripted_iam::Reply;
 
@@ -190,13 +189,10 @@ async fn logouts_of_different_sessions_are_different_calls() {
 
 #[tokio::test]
 async fn full_table_of_revocations_refuses_logins_and_still_ends_sessions() {
-    const CAPACITY: Capacity = Capacity {
-        sweep_from: 2,
-        max: 4,
-    };
+    const CAPACITY: usize = 4;
     let gateway = TestGateway::new().replica_with_room(CAPACITY);
     let (victim, bystander) = (gateway.log_in("bob").await, gateway.log_in("bob").await);
-    for _ in 0..CAPACITY.max {
+    for _ in 0..CAPACITY {
         let filling = gateway.log_in("alice").await;
         gateway.log_out(&filling).await.unwrap();
     }

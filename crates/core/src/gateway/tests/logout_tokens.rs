@@ -11,7 +11,6 @@ use super::replicas::RecordingReplicas;
 use super::test_gateway::{LIVENESS, START, Session, TestGateway, active, policy};
 use crate::error::{GatewayError, InvalidSession, NotReady};
 use crate::request::RequestContext;
-use crate::revocations::Capacity;
 use test_support::scripted_iam::{CLIENT, Reply, ScriptedIam};
 
 const ENDED: GatewayError = GatewayError::InvalidSession(InvalidSession::Ended);
@@ -183,10 +182,7 @@ async fn used_logout_token_ends_no_later_session_at_another_replica() {
 
 #[tokio::test]
 async fn logout_tokens_of_unknown_sessions_do_not_stop_logins() {
-    let gateway = test_gateway().replica_with_room(Capacity {
-        sweep_from: 2,
-        max: 16,
-    });
+    let gateway = test_gateway().replica_with_room(16);
     let full = Err(NotReady::TooManyRevocations.into());
     let mut accepted = 0;
     for number in 0..32 {
