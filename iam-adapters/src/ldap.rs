@@ -64,13 +64,17 @@ struct Ldap {
     clock: Arc<dyn Clock>,
     /// Whether the schema has the attribute with the time of the last change: it is long, so it is read once.
     has_checked_schema: AtomicBool,
+    /// Whether the service account saw no users when that was last looked up.
+    is_blind: AtomicBool,
 }
 
 /// What an entry says about a session.
 enum Statement {
     Is(Introspection),
-    /// The server may lag behind: it does not have the entry, or an older password than that of the login.
-    Uncertain(IamError),
+    /// The server may lag behind: it has an older password than that of the login. What counts if no other server is
+    /// certain.
+    Uncertain(Result<Introspection, IamError>),
+    /// It has no such entry, may lag behind, or the service account has lost its rights.
     NoEntry,
 }
 
@@ -91,6 +95,7 @@ impl Ldap {
             settings,
             clock,
             has_checked_schema: AtomicBool::new(false),
+            is_blind: AtomicBool::new(false),
         })
     }
 
@@ -201,10 +206,17 @@ impl Ldap {
                 .connections
                 .bind(connection.server, &nowhere, credentials.password());
             bound.await?;
+            // That is not looked up here: the time must not show whether it is a user.
+            if self.is_blind.load(Ordering::Relaxed) {
+                return Err(IamError::misconfigured(
+                    Misconfiguration::Other,
+                    "the service account sees no users: check its rights",
+                ));
+            }
             return Err(IamError::Refused(Refusal::InvalidCredentials));
         };
         let flavour = self.settings.flavour;
-        let refusal = user.refusal(flavour, self.clock.now().unix);
+        let refusal = user.refusal(flavour, self.clock.now().unix)?;
         // The server of the entry: another one may not have a new password yet.
         let bound = self
             .connections
@@ -248,19 +260,21 @@ impl Ldap {
         let Some(user) = self.user(connection, attribute, &value).await? else {
             return Ok(Statement::NoEntry);
         };
-        let refusal = user.refusal(self.settings.flavour, self.clock.now().unix);
-        if refusal.is_some() {
-            return Ok(Statement::Is(Introspection::Inactive));
-        }
+        let refusal = user.refusal(self.settings.flavour, self.clock.now().unix)?;
         let changed = user.text(self.settings.schema().password_changed_attribute);
         let at_login = Some(session.secret.expose_secret()).filter(|at| *at != NEVER_CHANGED);
-        Ok(match entry::compare(changed, at_login) {
-            cmp::Ordering::Greater => Statement::Is(Introspection::Inactive),
-            cmp::Ordering::Less => Statement::Uncertain(IamError::UnreadableSession(
+        Ok(match (entry::compare(changed, at_login), refusal) {
+            // Perhaps it was refused until the password was changed. Active Directory has no time of a password that must
+            // be changed.
+            (cmp::Ordering::Less, Some(_)) => Statement::Uncertain(Ok(Introspection::Inactive)),
+            (cmp::Ordering::Less, None) => Statement::Uncertain(Err(IamError::UnreadableSession(
                 "the password of the entry is older than the session: does the server lag behind?"
                     .into(),
-            )),
-            cmp::Ordering::Equal => Statement::Is(Introspection::Active {
+            ))),
+            (cmp::Ordering::Greater, _) | (cmp::Ordering::Equal, Some(_)) => {
+                Statement::Is(Introspection::Inactive)
+            }
+            (cmp::Ordering::Equal, None) => Statement::Is(Introspection::Active {
                 subject: user.subject(attribute, self.settings.flavour)?,
                 permissions: Permissions::default(),
                 groups: Some(self.groups(connection, &user).await?),
@@ -294,6 +308,21 @@ impl Ldap {
             )),
             Err(fault) => Err(fault),
         }
+    }
+
+    /// Fails unless the service account sees users.
+    async fn sees_users(&self, connection: &mut LdapConnection) -> Result<(), IamError> {
+        let base = &self.settings.users_base;
+        let seen = match self.sees(connection, "users_base", base).await {
+            Ok(()) => self.finds_users(connection).await,
+            fault => fault,
+        };
+        match &seen {
+            Ok(()) => self.is_blind.store(false, Ordering::Relaxed),
+            Err(IamError::Misconfigured { .. }) => self.is_blind.store(true, Ordering::Relaxed),
+            Err(_) => {}
+        }
+        seen
     }
 
     /// Fails unless some user has the attributes that a login needs, and the service account sees them.
@@ -374,14 +403,24 @@ impl IamAdapter for Ldap {
             Statement::Is(introspection) => return Ok(introspection),
             uncertain => uncertain,
         };
-        let second = match self.connections.another(connection.server).await {
-            Some(other) => self.statement(&mut other?, session).await?,
+        let other = self.connections.another(connection.server).await;
+        let mut other = other.transpose()?;
+        let second = match &mut other {
+            Some(other) => self.statement(other, session).await?,
             None => Statement::NoEntry,
         };
         match (first, second) {
             (_, Statement::Is(introspection)) => Ok(introspection),
-            (Statement::Uncertain(fault), _) | (_, Statement::Uncertain(fault)) => Err(fault),
-            (_, Statement::NoEntry) => Ok(Introspection::Inactive),
+            (Statement::Uncertain(stated), _) | (_, Statement::Uncertain(stated)) => stated,
+            (_, Statement::NoEntry) => {
+                for connection in [Some(&mut connection), other.as_mut()]
+                    .into_iter()
+                    .flatten()
+                {
+                    self.sees_users(connection).await?;
+                }
+                Ok(Introspection::Inactive)
+            }
         }
     }
 
@@ -392,9 +431,7 @@ impl IamAdapter for Ldap {
 
     async fn probe(&self) -> Result<(), IamError> {
         let mut connection = self.connections.shared().await?;
-        self.sees(&mut connection, "users_base", &self.settings.users_base)
-            .await?;
-        self.finds_users(&mut connection).await?;
+        self.sees_users(&mut connection).await?;
         self.knows_changes(&mut connection).await?;
         match &self.settings.groups_base {
             Some(base) => self.sees(&mut connection, "groups_base", base).await,

@@ -47,6 +47,8 @@ macro_rules! for_each_test {
             sessions::temporary_lock_ends_no_session_and_what_an_administrator_does_ends_it,
             sessions::groups_within_groups_are_found_and_long_answers_are_read_in_pages,
             sessions::logout_has_an_effect_at_every_replica,
+            sessions::lost_rights_of_the_service_account_end_no_session_and_refuse_no_login,
+            sessions::connection_keeps_nothing_of_searches_that_have_ended,
             logins::refusal_of_each_state_has_its_reason_in_the_log,
             logins::address_is_never_a_pattern,
             logins::address_of_two_entries_is_a_fault_and_no_login,
@@ -69,6 +71,8 @@ mod openldap {
         sessions::connection_is_made_again_after_a_restart,
         sessions::groups_that_cannot_be_read_are_a_fault,
         sessions::server_that_lags_behind_ends_no_session,
+        sessions::server_that_lags_behind_a_new_password_ends_no_session,
+        logins::server_that_responds_to_nothing_is_left,
     }
     test_support::suite::for_each_test!(api_suite_over_this_server);
 }

@@ -1,23 +1,24 @@
 //! Connections to the servers of a directory: one that all searches share, with the service account, and one for
 //! each login. A connection that a user was bound with is never used again.
 
+use std::io;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use ldap3::adapters::{Adapter, EntriesOnly, PagedResults};
+use ldap3::controls::{Control, ControlType, PagedResults, RawControl};
 use ldap3::{
     Ldap, LdapConnAsync, LdapConnSettings, LdapError, LdapResult, Scope, SearchEntry,
-    SearchOptions, StdStream,
+    SearchOptions, SearchStream, StdStream,
 };
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{SpanBuilder, SpanKind};
 use rustls::ClientConfig;
 use scopeguard::ScopeGuard;
 use secrecy::{ExposeSecret as _, SecretString};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use url::Url;
@@ -32,6 +33,10 @@ use crate::trace::{self, ChildSpan};
 /// Asks for no attributes (RFC 4511 section 4.5.1.8).
 pub(super) const NO_ATTRIBUTES: &[&str] = &["1.1"];
 
+/// At so many operations in a row without a response, further ones get another connection. One alone may be that of a client
+/// that has left.
+const UNANSWERED_MAX: usize = 2;
+
 /// How many entries one page of a long answer has. Active Directory sends 1,000 at most.
 const PAGE: i32 = 500;
 
@@ -43,6 +48,8 @@ pub(super) struct Connections {
     options: LdapConnSettings,
     connect_deadline: Duration,
     shared: Mutex<Option<LdapConnection>>,
+    /// The number of the server to which the next connection for searches goes first.
+    next: AtomicUsize,
 }
 
 /// A connection to one of the servers. Clones send their operations over the same one.
@@ -52,8 +59,8 @@ pub(super) struct LdapConnection {
     /// The number of the server.
     pub(super) server: usize,
     host: Arc<str>,
-    /// An operation had no response in time, so further ones get another connection.
-    is_stuck: Arc<AtomicBool>,
+    /// The operations that were dropped since the last response.
+    unanswered: Arc<AtomicUsize>,
 }
 
 impl Connections {
@@ -70,6 +77,7 @@ impl Connections {
             settings,
             connect_deadline,
             shared: Mutex::default(),
+            next: AtomicUsize::default(),
         }
     }
 
@@ -78,13 +86,16 @@ impl Connections {
     pub(super) async fn shared(&self) -> Result<LdapConnection, IamError> {
         // The lock is held while it connects, so that a burst of calls makes one connection.
         let mut shared = self.shared.lock().await;
-        let next = match &*shared {
-            Some(connection) if connection.is_usable() => return Ok(connection.clone()),
-            Some(connection) => connection.server + 1,
-            None => 0,
-        };
+        if let Some(connection) = shared.as_ref().filter(|it| it.is_usable()) {
+            return Ok(connection.clone());
+        }
         let all = self.settings.urls.len();
-        let connect = |server, url| self.service(server, url);
+        let connect = |server, url| {
+            // First: if this is dropped meanwhile, the next call goes to another server.
+            self.next.store(server + 1, Ordering::Relaxed);
+            self.service(server, url)
+        };
+        let next = self.next.load(Ordering::Relaxed);
         let connection = self.first(next, all, connect).await?;
         *shared = Some(connection.clone());
         Ok(connection)
@@ -135,25 +146,31 @@ impl Connections {
     }
 
     async fn connect(&self, server: usize, url: &Url) -> Result<LdapConnection, IamError> {
-        let opened = timeout(self.connect_deadline, open(url, self.options.clone()));
-        let opened = opened.await.unwrap_or_else(|elapsed| Err(elapsed.into()));
-        let host = url.host_str().unwrap_or_default();
-        let (driver, ldap) = opened.map_err(|error| {
-            fault(error, url.scheme()).with_hint(&format!(" ({host}, one of urls)"))
-        })?;
+        let opened = open(url, self.options.clone(), self.connect_deadline);
+        let opened = timeout(self.connect_deadline, opened).await;
+        let opened = opened.unwrap_or_else(|elapsed| Err(elapsed.into()));
+        let (driver, ldap) = opened.map_err(|error| fault_at(url, error))?;
         // Ends with the last handle. What breaks the connection is returned by the operations.
         tokio::spawn(driver.drive());
         Ok(LdapConnection {
             ldap,
             server,
-            host: host.into(),
-            is_stuck: Arc::default(),
+            host: url.host_str().unwrap_or_default().into(),
+            unanswered: Arc::default(),
         })
     }
 
     /// A connection with the service account.
     async fn service(&self, server: usize, url: &Url) -> Result<LdapConnection, IamError> {
         let mut connection = self.connect(server, url).await?;
+        // A server can accept connections and respond to nothing.
+        let prepared = timeout(self.connect_deadline, self.prepare(&mut connection)).await;
+        prepared.unwrap_or_else(|elapsed| Err(fault_at(url, elapsed.into())))?;
+        Ok(connection)
+    }
+
+    /// Binds as the service account, and checks what the settings require of the server.
+    async fn prepare(&self, connection: &mut LdapConnection) -> Result<(), IamError> {
         // The check of the settings requires one.
         let password = self.settings.bind_password.clone().unwrap_or_default();
         let result = connection.bind(&self.settings.bind_dn, &password).await?;
@@ -181,28 +198,81 @@ impl Connections {
                 ));
             }
         }
-        Ok(connection)
+        Ok(())
     }
+}
+
+fn fault_at(url: &Url, error: LdapError) -> IamError {
+    let host = url.host_str().unwrap_or_default();
+    fault(error, url.scheme()).with_hint(&format!(" ({host}, one of urls)"))
 }
 
 /// Connects without Nagle's algorithm, with which a bind waits until the server acknowledges the end of the TLS
 /// handshake: 40 ms.
-async fn open(url: &Url, settings: LdapConnSettings) -> Result<(LdapConnAsync, Ldap), LdapError> {
+async fn open(
+    url: &Url,
+    settings: LdapConnSettings,
+    deadline: Duration,
+) -> Result<(LdapConnAsync, Ldap), LdapError> {
     let port = match url.scheme() {
         "ldapi" => return LdapConnAsync::from_url_with_settings(settings, url).await,
         "ldaps" => 636,
         _ => 389,
     };
     let host = url.host_str().unwrap_or_default();
-    let stream = TcpStream::connect(format!("{host}:{}", url.port().unwrap_or(port))).await?;
+    let host = format!("{host}:{}", url.port().unwrap_or(port));
+    let stream = connect_to_one(&host, deadline).await?;
     stream.set_nodelay(true)?;
     let settings = settings.set_std_stream(StdStream::Tcp(stream.into_std()?));
     LdapConnAsync::from_url_with_settings(settings, url).await
 }
 
+/// Connects to the first address of the host that responds. Each has an equal part of the deadline: the name of a domain
+/// can stand for all of its servers, and some of them may be down.
+async fn connect_to_one(host: &str, deadline: Duration) -> io::Result<TcpStream> {
+    let addresses: Vec<_> = lookup_host(host).await?.collect();
+    let part = deadline / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+    let mut last = io::Error::from(io::ErrorKind::NotFound);
+    for address in addresses {
+        match timeout(part, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => last = error,
+            Err(_) => last = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(last)
+}
+
+/// Reads entries until there are more than `max`, and leaves out references to other servers.
+///
+/// The stream has no adapters of the library: with one, the connection keeps the id of each search for as long as it lives.
+async fn read<'s>(
+    stream: &mut SearchStream<'s, &'s str, Vec<&'s str>>,
+    entries: &mut Vec<Entry>,
+    max: usize,
+) -> Result<(), LdapError> {
+    while entries.len() <= max
+        && let Some(entry) = stream.next().await?
+    {
+        if !entry.is_ref() && !entry.is_intermediate() {
+            entries.push(Entry::from(SearchEntry::construct(entry)));
+        }
+    }
+    Ok(())
+}
+
+/// The cookie of the next page (RFC 2696); it is empty after the last one.
+fn next_page(result: &LdapResult) -> Vec<u8> {
+    let paged = result.ctrls.iter().find_map(|control| match control {
+        Control(Some(ControlType::PagedResults), raw) => Some(raw.parse::<PagedResults>()),
+        Control(..) => None,
+    });
+    paged.map(|page| page.cookie).unwrap_or_default()
+}
+
 impl LdapConnection {
     fn is_usable(&self) -> bool {
-        !self.ldap.clone().is_closed() && !self.is_stuck.load(Ordering::Relaxed)
+        !self.ldap.clone().is_closed() && self.unanswered.load(Ordering::Relaxed) < UNANSWERED_MAX
     }
 
     async fn bind(&mut self, dn: &str, password: &SecretString) -> Result<LdapResult, IamError> {
@@ -227,26 +297,22 @@ impl LdapConnection {
         max: usize,
     ) -> Result<Vec<Entry>, IamError> {
         let mut ldap = self.ldap.clone();
-        // Aliases are not followed, and `EntriesOnly` leaves out referrals to other servers.
-        ldap.with_search_options(SearchOptions::new());
-        let names = attributes.to_vec();
         let searched = async move {
-            let adapters: Vec<Box<dyn Adapter<'_, &str, Vec<&str>>>> = vec![
-                Box::new(EntriesOnly::new()),
-                Box::new(PagedResults::new(PAGE)),
-            ];
-            let mut stream = ldap
-                .streaming_search_with(adapters, base, scope, filter, names)
-                .await?;
-            let mut entries = Vec::new();
-            while let Some(entry) = stream.next().await? {
-                entries.push(Entry::from(SearchEntry::construct(entry)));
-                if entries.len() > max {
-                    break;
+            let (mut entries, mut cookie) = (Vec::new(), Vec::new());
+            loop {
+                // Aliases are not followed.
+                ldap.with_search_options(SearchOptions::new());
+                ldap.with_controls(RawControl::from(PagedResults { size: PAGE, cookie }));
+                let names = attributes.to_vec();
+                let mut stream = ldap.streaming_search(base, scope, filter, names).await?;
+                read(&mut stream, &mut entries, max).await?;
+                // Also ends a search that is not read to its end.
+                let result = stream.finish().await;
+                cookie = next_page(&result);
+                if cookie.is_empty() || result.rc != 0 || entries.len() > max {
+                    return Ok((entries, result));
                 }
             }
-            // Also ends a search that is not read to its end.
-            Ok((entries, stream.finish().await))
         };
         let (entries, result) = self.run("search", searched).await?;
         match result.rc {
@@ -265,15 +331,21 @@ impl LdapConnection {
     /// As [`Self::search`].
     pub(super) async fn has(&mut self, base: &str, filter: &str) -> Result<bool, IamError> {
         let mut ldap = self.ldap.clone();
-        ldap.with_search_options(SearchOptions::new().sizelimit(1));
-        let searched = ldap.search(base, Scope::Subtree, filter, NO_ATTRIBUTES);
-        let found = self.run("search", searched).await?;
-        match found.1.rc {
-            // 4: there are more entries.
-            0 | 4 => Ok(!found.0.is_empty()),
+        let searched = async move {
+            ldap.with_search_options(SearchOptions::new().sizelimit(1));
+            let names = NO_ATTRIBUTES.to_vec();
+            let search = ldap.streaming_search(base, Scope::Subtree, filter, names);
+            let (mut stream, mut entries) = (search.await?, Vec::new());
+            read(&mut stream, &mut entries, 1).await?;
+            Ok((entries, stream.finish().await))
+        };
+        let (entries, result) = self.run("search", searched).await?;
+        match result.rc {
+            // 4: there are more entries. 88: the library has them, from a server without limits.
+            0 | 4 | 88 => Ok(!entries.is_empty()),
             // The server ended a long search without a result.
             3 | 11 => Ok(true),
-            _ => Err(fault_of(&found.1)),
+            _ => Err(fault_of(&result)),
         }
     }
 
@@ -298,7 +370,7 @@ impl LdapConnection {
         Ok(types.peek().is_some() && !types.any(|one| defines(one, name)))
     }
 
-    /// Runs an operation. If it is dropped without a response, others no longer use the connection.
+    /// Runs an operation, and counts it if it is dropped without a response.
     async fn run<T>(
         &self,
         operation: &'static str,
@@ -309,10 +381,13 @@ impl LdapConnection {
                 .with_kind(SpanKind::Client)
                 .with_attributes([KeyValue::new("server.address", self.host.to_string())])
         });
-        let unanswered = scopeguard::guard((), |()| self.is_stuck.store(true, Ordering::Relaxed));
+        let unanswered = scopeguard::guard((), |()| {
+            self.unanswered.fetch_add(1, Ordering::Relaxed);
+        });
         // The library panics on messages that are no LDAP.
         let answered = span.around(AssertUnwindSafe(sent).catch_unwind()).await;
         ScopeGuard::into_inner(unanswered);
+        self.unanswered.store(0, Ordering::Relaxed);
         let result = match answered {
             Ok(result) => result.map_err(|error| fault(error, "")),
             Err(_) => Err(IamError::Unreadable(

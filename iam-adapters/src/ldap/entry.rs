@@ -76,7 +76,15 @@ impl Entry {
 
     /// Why the user may have no sessions at this time since 1970: the account is disabled or has expired, or the password
     /// must be changed first. `None` also with a temporary lock: otherwise wrong passwords of others would end sessions.
-    pub(super) fn refusal(&self, flavour: Flavour, now: Duration) -> Option<Refusal> {
+    ///
+    /// # Errors
+    ///
+    /// [`IamError::UnreadableSession`] if the entry lacks what each entry has: the service account may not read it.
+    pub(super) fn refusal(
+        &self,
+        flavour: Flavour,
+        now: Duration,
+    ) -> Result<Option<Refusal>, IamError> {
         let is_true = |attribute| {
             self.text(attribute)
                 .is_some_and(|it| it.eq_ignore_ascii_case("TRUE"))
@@ -94,21 +102,28 @@ impl Entry {
             ),
             Flavour::ActiveDirectory => {
                 const ACCOUNT_DISABLE: u64 = 2;
-                let number = |attribute| self.text(attribute)?.parse::<u64>().ok();
-                let is_disabled =
-                    number("userAccountControl").is_some_and(|it| it & ACCOUNT_DISABLE != 0);
+                let number = |attribute: &str| self.text(attribute)?.parse::<u64>().ok();
+                let needed = |attribute: &str| {
+                    number(attribute).ok_or_else(|| {
+                        let problem = format!(
+                            "the entry has no number {attribute}: check the rights of bind_dn"
+                        );
+                        IamError::UnreadableSession(problem.into())
+                    })
+                };
+                let is_disabled = needed("userAccountControl")? & ACCOUNT_DISABLE != 0;
                 // 0 and the largest number mean never.
                 let expires_at =
                     number("accountExpires").filter(|it| !matches!(it, 0 | 0x7fff_ffff_ffff_ffff));
                 let now = (now.as_secs() + FILETIME_EPOCH) * FILETIME_PER_SECOND;
                 let has_expired = expires_at.is_some_and(|it| it <= now);
-                (is_disabled || has_expired, number("pwdLastSet") == Some(0))
+                (is_disabled || has_expired, needed("pwdLastSet")? == 0)
             }
         };
         if disabled {
-            return Some(Refusal::Disabled);
+            return Ok(Some(Refusal::Disabled));
         }
-        incomplete.then_some(Refusal::Incomplete)
+        Ok(incomplete.then_some(Refusal::Incomplete))
     }
 
     /// The claims' attributes as JSON, each in the type of its claim if it can be. All others stay text, which

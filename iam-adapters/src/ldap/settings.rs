@@ -203,9 +203,13 @@ impl AdapterSettings for LdapSettings {
             ("users_filter", schema.users_filter),
             ("groups_filter", schema.groups_filter),
         ] {
-            if ldap3::parse_filter(filter).is_err() {
+            // The library also accepts one without parentheses, which is none within `(&…)`.
+            if !filter.starts_with('(') || ldap3::parse_filter(filter).is_err() {
                 problems.add(format_args!("{key}: is no filter in the form of RFC 4515"));
             }
+        }
+        if self.groups_filter.is_some() && self.groups_base.is_none() {
+            problems.add("groups_filter: is used only with groups_base");
         }
         for (key, name) in [
             ("email_attribute", schema.email_attribute),
@@ -223,6 +227,17 @@ impl AdapterSettings for LdapSettings {
             if !is_attribute(&source.member) {
                 problems.add(format_args!(
                     "claims: the member of `{claim}` is no name of an attribute"
+                ));
+            }
+        }
+        for (claim, source) in self.claims.iter() {
+            let mut before = self.claims.iter().take_while(|(other, _)| *other != claim);
+            let differs = before.find(|(_, other)| {
+                other.member.eq_ignore_ascii_case(&source.member) && other.r#type != source.r#type
+            });
+            if let Some((other, _)) = differs {
+                problems.add(format_args!(
+                    "claims: `{other}` and `{claim}` have the same member and different types"
                 ));
             }
         }

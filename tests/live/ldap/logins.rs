@@ -1,5 +1,6 @@
 //! Logins: what each response of the server means, and what a wrong setting is called.
 
+use futures_util::FutureExt as _;
 use iam_adapters::{
     Authenticated, ClientContext, Credentials, IamAdapter, IamError, Misconfiguration, Permissions,
     Refusal,
@@ -7,6 +8,7 @@ use iam_adapters::{
 use iam_conformance::{Account, AccountState, Fixture as _};
 use serde_json::{Value, json};
 use test_support::suite::unique_name;
+use tokio::net::TcpListener;
 
 use super::directory::{Directory, Kind};
 
@@ -113,6 +115,25 @@ pub(super) async fn first_server_that_responds_is_used(directory: &Directory) {
         json!({"urls": ["ldaps://127.0.0.1:1", directory.facts.url]}),
     )
     .await;
+}
+
+/// It accepts connections. A call that is dropped meanwhile does not let the next one wait for it again.
+pub(super) async fn server_that_responds_to_nothing_is_left(directory: &Directory) {
+    let with_silent = async || {
+        let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("ldap://{}", silent.local_addr().expect("an address"));
+        (silent, json!({"urls": [url, directory.facts.url]}))
+    };
+    let (_silent, settings) = with_silent().await;
+    works_with(directory, settings).await;
+    let (silent, settings) = with_silent().await;
+    let adapter = directory.bare(&settings);
+    let _kept = tokio::select! {
+        probed = adapter.probe() => panic!("{probed:?}"),
+        accepted = silent.accept() => accepted.expect("a connection"),
+    };
+    assert_eq!(adapter.probe().await, Ok(()));
+    assert!(silent.accept().now_or_never().is_none());
 }
 
 async fn works_with(directory: &Directory, settings: Value) {

@@ -2,7 +2,7 @@
 
 use iam_adapters::{Introspection, UpstreamSession};
 use iam_conformance::{AccountState, Fixture as _};
-use serde_json::json;
+use serde_json::{Value, json};
 use test_support::keys::TestKeys;
 use test_support::redis_server::Server;
 use test_support::suite::{READ, session_of};
@@ -101,6 +101,68 @@ pub(super) async fn server_that_lags_behind_ends_no_session(first: &Directory) {
         Err("unreachable"),
         "one server is not enough"
     );
+}
+
+/// The account had to change the password, which the second server does not know yet.
+pub(super) async fn server_that_lags_behind_a_new_password_ends_no_session(first: &Directory) {
+    let user = user(first).await;
+    let second = first.copy().await;
+    second.set_state(&user, AccountState::Incomplete).await;
+    first.set_password(&user, &"another-password".into()).await;
+    let session = log_in(&*first.bare(&json!({})), &user.email, "another-password")
+        .await
+        .expect("a login")
+        .session;
+    let introspected = async |urls: Value| {
+        let settings = first.trusting(&second, json!({"urls": urls}));
+        first.bare(&settings).introspect(&session).await
+    };
+    let both = introspected(json!([second.facts.url, first.facts.url])).await;
+    assert!(matches!(both, Ok(Introspection::Active { .. })), "{both:?}");
+    let alone = introspected(json!([second.facts.url])).await;
+    assert_eq!(alone, Ok(Introspection::Inactive));
+}
+
+/// Some servers respond with an error, and others with nothing, as if there was no such user.
+pub(super) async fn lost_rights_of_the_service_account_end_no_session_and_refuse_no_login(
+    directory: &Directory,
+) {
+    let user = user(directory).await;
+    let session = log_in(&*directory.bare(&json!({})), &user.email, PASSWORD).await;
+    let session = session.expect("a login").session;
+    let hidden = format!("OU=hidden,{}", directory.facts.base);
+    let adapter = directory.bare(&json!({"users_base": hidden}));
+    let introspected = adapter.introspect(&session).await;
+    assert_eq!(
+        introspected.map_err(|fault| fault.kind()),
+        Err("misconfigured")
+    );
+    adapter.probe().await.expect_err("a fault");
+    let login = log_in(&*adapter, &user.email, PASSWORD).await;
+    assert_eq!(
+        login.map_err(|fault| fault.kind()).err(),
+        Some("misconfigured")
+    );
+}
+
+/// Their ids would fill the memory.
+pub(super) async fn connection_keeps_nothing_of_searches_that_have_ended(directory: &Directory) {
+    let adapter = directory.bare(&json!({}));
+    let user = user(directory).await;
+    let session = log_in(&*adapter, &user.email, PASSWORD).await;
+    let session = session.expect("a login").session;
+    let mut sizes = Vec::new();
+    for _ in 0..2 {
+        for _ in 0..50 {
+            adapter.introspect(&session).await.expect("no fault");
+            adapter.probe().await.expect("no fault");
+        }
+        // It has the ids of the operations of the connection.
+        let shown = format!("{adapter:?}");
+        assert!(shown.contains("msgmap"), "{shown}");
+        sizes.push(shown.len());
+    }
+    assert!(sizes[1] < sizes[0] + 100, "{sizes:?}");
 }
 
 pub(super) async fn groups_within_groups_are_found_and_long_answers_are_read_in_pages(

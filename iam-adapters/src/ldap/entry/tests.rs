@@ -56,12 +56,33 @@ fn refusal_is_that_of_the_flavour_and_a_temporary_lock_is_none() {
         (ActiveDirectory, "accountExpires", &past, disabled),
         (ActiveDirectory, "accountExpires", &future, active),
     ] {
-        let entry = entry(&[(attribute, &[value])]);
-        assert_eq!(
-            entry.refusal(flavour, NOW),
-            expected,
-            "{attribute}: {value}"
-        );
+        // The later value of an attribute replaces the earlier one.
+        let entry = entry(&[
+            ("userAccountControl", &["512"]),
+            ("pwdLastSet", &["134087654321234567"]),
+            (attribute, &[value]),
+        ]);
+        let refusal = entry.refusal(flavour, NOW);
+        assert_eq!(refusal, Ok(expected), "{attribute}: {value}");
+    }
+}
+
+#[test]
+fn active_directory_entry_without_its_state_is_unreadable() {
+    let [control, changed] = [("userAccountControl", "512"), ("pwdLastSet", "1")];
+    for attributes in [
+        vec![control],
+        vec![changed],
+        vec![control, ("pwdLastSet", "")],
+    ] {
+        let values: Vec<_> = attributes.iter().map(|(_, value)| [*value]).collect();
+        let named = attributes.iter().zip(&values);
+        let named: Vec<_> = named
+            .map(|((name, _), value)| (*name, &value[..]))
+            .collect();
+        let refusal = entry(&named).refusal(Flavour::ActiveDirectory, NOW);
+        let unreadable = refusal.map_err(|error| error.kind());
+        assert_eq!(unreadable, Err("unreadable"), "{attributes:?}");
     }
 }
 

@@ -91,9 +91,19 @@ fn each_problem_begins_with_its_key_and_has_no_value() {
             "is no filter in the form of RFC 4515",
         ),
         (
-            "groups_filter",
-            json!("canary)"),
+            "users_filter",
+            json!(""),
             "is no filter in the form of RFC 4515",
+        ),
+        (
+            "users_filter",
+            json!("canary=1"),
+            "is no filter in the form of RFC 4515",
+        ),
+        (
+            "groups_filter",
+            json!("(objectClass=canary)"),
+            "is used only with groups_base",
         ),
         (
             "email_attribute",
@@ -113,15 +123,39 @@ fn each_problem_begins_with_its_key_and_has_no_value() {
         };
         assert_eq!(found, &format!("iam.ldap.{key}: {problem}"), "{value}");
     }
+    let plain = section(&[("urls", json!("ldap://a,ldapi://%2Frun%2Fslapd"))]);
+    assert_eq!(plain.problems(false), [""; 0]);
+    let start_tls = section(&[("urls", json!("ldap://a")), ("start_tls", true.into())]);
+    assert_eq!(start_tls.problems(true), [""; 0]);
+}
+
+#[test]
+fn problem_of_two_settings_or_of_a_claim_has_no_value() {
+    let groups = [
+        ("groups_base", json!("ou=groups")),
+        ("groups_filter", json!("canary)")),
+    ];
+    assert_eq!(
+        section(&groups).problems(false),
+        ["iam.ldap.groups_filter: is no filter in the form of RFC 4515"]
+    );
+    let twice = json!({
+        "all": {"member": "memberOf", "type": "list_of_texts"},
+        "first": {"member": "memberof"},
+        "groups": {"member": "memberOf", "type": "list_of_texts"},
+    });
+    assert_eq!(
+        section(&[("claims", twice)]).problems(false),
+        [
+            "iam.ldap.claims: `all` and `first` have the same member and different types",
+            "iam.ldap.claims: `first` and `groups` have the same member and different types",
+        ]
+    );
     let member = json!({"name": {"member": "/canary"}});
     assert_eq!(
         section(&[("claims", member)]).problems(false),
         ["iam.ldap.claims: the member of `name` is no name of an attribute"]
     );
-    let plain = section(&[("urls", json!("ldap://a,ldapi://%2Frun%2Fslapd"))]);
-    assert_eq!(plain.problems(false), [""; 0]);
-    let start_tls = section(&[("urls", json!("ldap://a")), ("start_tls", true.into())]);
-    assert_eq!(start_tls.problems(true), [""; 0]);
 }
 
 #[test]
