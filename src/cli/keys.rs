@@ -139,7 +139,7 @@ pub struct KeyTimes {
     /// Lifetime of access tokens, instead of `token.lifetime`
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub token_lifetime: Option<Duration>,
-    /// Lifetime of sessions, instead of `session.max_lifetime`
+    /// Lifetime of sessions, instead of the longest `max_lifetime` of an IAM
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub session_max_lifetime: Option<Duration>,
 }
@@ -497,9 +497,11 @@ impl KeyTimes {
     fn of(&self, purpose: KeyUse, settings: &Settings) -> Times {
         let lifetime = match purpose {
             KeyUse::Signing => self.token_lifetime.unwrap_or(settings.token.lifetime),
-            KeyUse::Sealing => self
-                .session_max_lifetime
-                .unwrap_or(settings.session.max_lifetime),
+            KeyUse::Sealing => self.session_max_lifetime.unwrap_or_else(|| {
+                // An IAM can have its own.
+                let of_iams = settings.iams.iter().map(|iam| iam.session.max_lifetime);
+                of_iams.max().unwrap_or(settings.session.max_lifetime)
+            }),
         };
         Times {
             max_age: self.jwks_max_age.unwrap_or(settings.keys.jwks_max_age),

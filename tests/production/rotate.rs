@@ -126,6 +126,25 @@ fn rotated_key_keeps_the_algorithm_and_is_used_after_publication() {
 }
 
 #[test]
+fn sealing_key_is_kept_for_the_lifetime_of_every_iam() {
+    for (lifetime, kept) in [("24h", 1), ("30days", 2)] {
+        let (folder, _) = aged(&[100, 30], &["--use", "sealing"]);
+        let settings = [
+            ("session.max_lifetime", "24h"),
+            ("iam.keycloak.url", "https://iam.test"),
+            ("iam.keycloak.realm", "shop"),
+            ("iam.keycloak.client_id", "auth-gateway"),
+            ("iam.keycloak.client_secret", "secret"),
+            ("iam.keycloak.max_lifetime", lifetime),
+        ];
+        let name = folder.path().to_str().expect("text");
+        let arguments = ["keys", "rotate", "--dir", name, "--use", "sealing"];
+        done(&GATEWAY.run(&arguments, &settings));
+        assert_eq!(files(folder.path()).len(), kept, "{lifetime}");
+    }
+}
+
+#[test]
 fn rotate_removes_retired_keys_and_no_others() {
     let (folder, kids) = aged(&[100, 3, 1], &[]);
     assert_eq!(states(folder.path()), ["retired", "honoured", "in use"]);

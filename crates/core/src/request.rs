@@ -64,7 +64,7 @@ impl RequestContext {
     }
 }
 
-const LENGTH_MAX: usize = 64;
+const LENGTH_MAX: usize = 128;
 
 /// The id of a request: the client's own where it is valid, otherwise a new one. It consists of
 /// letters, digits and `. _ -`, so that a log line, a header and a JSON string can contain it as it

@@ -24,6 +24,7 @@ use crate::random::Random;
 use crate::replica_state::ReplicaState;
 use crate::sealed_session::{FORMAT, SealedSession};
 use crate::session_id::SessionId;
+use crate::timeline::DIFFERENCE_MAX;
 
 /// A session whose id and token match.
 pub(super) struct OpenedSession<'g, 'b> {
@@ -33,6 +34,8 @@ pub(super) struct OpenedSession<'g, 'b> {
     pub(super) iam: &'g Iam,
     pub(super) id: SessionId,
     key: Arc<RevocationKey>,
+    /// When it expires at a replica with the settings of its beginning, in seconds since 1970.
+    sealed_exp: u64,
 }
 
 impl OpenedSession<'_, '_> {
@@ -42,7 +45,7 @@ impl OpenedSession<'_, '_> {
     }
 
     pub(super) fn revocation(&self, cause: Cause) -> Revocation {
-        Revocation::of_session(self.key.session(self.id), cause, self.session.exp)
+        Revocation::of_session(self.key.session(self.id), cause, self.sealed_exp)
     }
 }
 
@@ -111,17 +114,25 @@ impl SessionTokens {
         session_token: &str,
         buffer: &'b mut Zeroizing<Vec<u8>>,
     ) -> Result<OpenedSession<'g, 'b>, GatewayError> {
-        let (session, content, key) = open_from(&self.replica.keys.sealing, session_token, buffer)
-            .inspect_err(|error| self.simulate_opening(error, session_id, session_token))?;
+        let (mut session, content, key) =
+            open_from(&self.replica.keys.sealing, session_token, buffer)
+                .inspect_err(|error| self.simulate_opening(error, session_id, session_token))?;
         let (id, iam) = self
             .matching(&session, session_id)
             .inspect_err(|_| self.simulate_look_up(&key, &session))?;
+        // A shorter lifetime in the settings has an effect on sessions from before. Revocations that do not know the expiry
+        // are kept for this long.
+        let longest = iam.policy.session_max_lifetime + DIFFERENCE_MAX;
+        let sealed_exp = session.exp;
+        let latest = (session.iat / 1_000).saturating_add(longest.as_secs());
+        session.exp = sealed_exp.min(latest);
         Ok(OpenedSession {
             session,
             content,
             iam,
             id,
             key,
+            sealed_exp,
         })
     }
 

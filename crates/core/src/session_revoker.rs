@@ -17,6 +17,7 @@ use super::revocations::{
     Delivered, Revocation, RevocationIndex, RevocationKey, RevocationKind, RevocationPublisher,
 };
 use crate::revoked_sessions::{NotRevocable, RevokedSessions};
+use crate::timeline::DIFFERENCE_MAX;
 
 /// For a revocation until the call returns, the time from its record to that return. Sessions begin at
 /// other replicas meanwhile, so the revocation must have the time of the return before it is sent. It is
@@ -103,7 +104,9 @@ impl SessionRevoker {
         match ended {
             Ended::Session(id) => self.end_upstream_session(iam, id),
             Ended::AllOf(subject) => {
-                let until = begun_until(issued_at, self.replica.timeline.now());
+                let delayed = self.replica.clock.now().unix_seconds();
+                let delayed = delayed.saturating_sub(issued_at.saturating_add(SKEW_MAX.as_secs()));
+                let until = begun_until(delayed, self.replica.timeline.now());
                 self.end_sessions_of(iam, subject.as_str(), until);
             }
         }
@@ -244,7 +247,8 @@ impl SessionRevoker {
         index: impl Fn(&RevocationKey) -> RevocationIndex,
     ) -> Vec<Revocation> {
         let keys = self.replica.keys.sealing.key_set();
-        keys.honoured(now, overlap(longest, Duration::ZERO))
+        // A session from before the lifetime was shortened is valid for this much longer.
+        keys.honoured(now, overlap(longest + DIFFERENCE_MAX, Duration::ZERO))
             .map(|key| Revocation::of(index(RevocationKey::of(key)), begun_until, now, longest))
             .collect()
     }
@@ -256,11 +260,10 @@ impl SessionRevoker {
 /// The time of the token is the IAM's, and that of a login is on the time line; the two may differ. So the
 /// time of arrival, on the time line, decides. A login counts from the time at which its credentials were
 /// sent: the IAM may have verified them before it issued the token, however late its response comes. A
-/// delayed token must not revoke later logins, so the limit is also its time of issue and the largest
-/// difference of the clocks.
-fn begun_until(issued_at: u64, now: u64) -> u64 {
-    let latest = issued_at.saturating_add(SKEW_MAX.as_secs());
-    now.min(end_of_second(latest))
+/// delayed token must not revoke later logins, so the time is earlier by its delay: the seconds for which the token was
+/// certainly under way, by the clock that also checks its age.
+fn begun_until(delayed: u64, now: u64) -> u64 {
+    now.min(end_of_second((now / 1_000).saturating_sub(delayed)))
 }
 
 /// The last millisecond of a second.

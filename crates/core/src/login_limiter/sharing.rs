@@ -7,8 +7,8 @@ use super::counts::{Counts, Quota};
 use super::known_networks::RETENTION;
 use super::{LoginRateLimiter, nanoseconds};
 use crate::event::{EntryOutcome, Event, Replicated};
-use crate::keys::CLOCK_SKEW;
 use crate::stream_mac_key::StreamMacKey;
+use crate::timeline::DIFFERENCE_MAX;
 
 /// Publishes login events to the other replicas.
 pub trait LoginPublisher: fmt::Debug + Send + Sync {
@@ -78,11 +78,11 @@ impl LoginRateLimiter {
     }
 
     /// Applies an event of another replica, or of this one before its restart, as if it had happened
-    /// here at that time. Returns whether it is neither expired nor from the future.
+    /// here at that time. Returns whether it is neither expired nor further in the future than clocks may differ.
     pub fn apply_remote(&self, event: &LoginEvent) -> bool {
         let moment = self.clock.now();
         let happened = Duration::from_millis(event.at);
-        if event.forget_at <= moment.unix_seconds() || happened > moment.unix + CLOCK_SKEW {
+        if event.forget_at <= moment.unix_seconds() || happened > moment.unix + DIFFERENCE_MAX {
             return false;
         }
         let now = self.now();

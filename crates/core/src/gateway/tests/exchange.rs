@@ -7,6 +7,7 @@ use serde_json::json;
 use super::test_gateway::{LIVENESS, START, Session, TestGateway, claims, policy};
 use crate::error::{GatewayError, InvalidSession};
 use crate::results::DataSource;
+use crate::timeline::DIFFERENCE_MAX;
 use test_support::scripted_iam::{Reply, ScriptedIam};
 
 fn invalid<T>(reason: InvalidSession) -> Result<T, GatewayError> {
@@ -51,6 +52,27 @@ async fn session_is_accepted_until_its_last_second_and_refused_from_its_expiry_o
             assert_eq!(gateway.iam.total_calls(), calls);
         }
     }
+}
+
+/// Revocations of all sessions of a user are kept for no longer.
+#[tokio::test]
+async fn shorter_lifetime_in_the_settings_ends_sessions_from_before() {
+    const SHORTER: Duration = Duration::from_secs(60);
+    let (before, session) = TestGateway::with_session().await;
+    let mut policy = before.policy();
+    policy.iam.session_max_lifetime = SHORTER;
+    let gateway = before.with_policy(policy);
+    let end = Duration::from_secs(START) + SHORTER + DIFFERENCE_MAX;
+    assert!(end.as_secs() < session.expires_at);
+    gateway
+        .clock
+        .set_wall(end.saturating_sub(Duration::from_secs(1)));
+    let exchanged = gateway.exchange(&session, "read").await.unwrap();
+    assert_eq!(exchanged.token.expires_in, 1);
+    gateway.clock.set_wall(end);
+    let expired = gateway.granted(&session).await;
+    assert_eq!(expired, invalid(InvalidSession::Expired));
+    assert_eq!(before.granted(&session).await.unwrap(), "read write");
 }
 
 #[tokio::test]

@@ -106,6 +106,26 @@ async fn clock_skew_leaves_no_earlier_session_active_and_ends_no_later_one() {
     }
 }
 
+/// Logins have the time of Redis, and the token that of the IAM.
+#[tokio::test]
+async fn clock_of_redis_that_is_wrong_leaves_no_earlier_session_active() {
+    for (behind, ahead) in [(590, 0), (0, 590)] {
+        let (gateway, _) = RecordingReplicas::of(&test_gateway());
+        let now = gateway.inner.now();
+        let of_redis = (now.unix + ahead * SECOND).saturating_sub(behind * SECOND);
+        let timeline = &gateway.inner.replica.timeline;
+        timeline.measured(now, of_redis, now);
+        let before = gateway.log_in("alice").await;
+        gateway.clock.advance(30 * SECOND);
+        let notice = token(&gateway, Some("alice"), None, START + 30);
+        receive(&gateway, &notice).await.unwrap();
+        gateway.clock.advance(SECOND);
+        let after = gateway.log_in("alice").await;
+        assert!(has_ended(&gateway, &before).await, "-{behind} +{ahead}");
+        assert!(!has_ended(&gateway, &after).await, "-{behind} +{ahead}");
+    }
+}
+
 #[tokio::test]
 async fn delayed_logout_token_ends_only_sessions_that_may_be_older() {
     let gateway = test_gateway();

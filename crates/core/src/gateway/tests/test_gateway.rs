@@ -294,6 +294,11 @@ impl TestGateway {
         Self::with_clock(self.iam.clone(), clock, self.policy())
     }
 
+    /// A gateway with the same IAM, clock and sealing key, and other settings.
+    pub(crate) fn with_policy(&self, policy: Policies) -> Self {
+        Self::with_clock(self.iam.clone(), self.clock.clone(), policy)
+    }
+
     /// A gateway with the same clock and sealing key, and another IAM.
     pub(crate) fn with_other_iam(&self, iam: ScriptedIam) -> Self {
         Self::with_clock(Arc::new(iam), self.clock.clone(), self.policy())

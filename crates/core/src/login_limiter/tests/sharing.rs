@@ -275,7 +275,7 @@ fn expired_event_and_one_from_the_future_are_ignored() {
     assert!(
         !limiter
             .login_limiter
-            .apply_remote(&event(now + 61, now + 1_000))
+            .apply_remote(&event(now + 601, now + 1_000))
     );
     let mut limiter = Group::new(1).replicas.remove(0).0;
     // Older than the window of failures, but not than that of a streak.
@@ -291,7 +291,7 @@ fn expired_event_and_one_from_the_future_are_ignored() {
         assert!(
             limiter
                 .login_limiter
-                .apply_remote(&event(now + 60, now + 1_000))
+                .apply_remote(&event(now + 600, now + 1_000))
         );
     }
     let result = limiter.log_in(ALICE, RIGHT, None);
