@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use actix_web::http::header::HeaderValue;
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 
@@ -158,9 +158,23 @@ impl TryFrom<&str> for TrustedProxy {
     fn try_from(text: &str) -> Result<Self, Self::Error> {
         text.parse::<IpNet>()
             .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
-            .map(|network| Self(network.trunc()))
+            .map(|network| Self(canonical(network).trunc()))
             .map_err(|_| "not a network such as 10.0.0.0/8, nor an address")
     }
+}
+
+/// A network of IPv4-mapped addresses (RFC 4291 section 2.5.5.2) as one of IPv4, because those of clients are.
+fn canonical(network: IpNet) -> IpNet {
+    const MAPPED: u8 = 96;
+    let IpNet::V6(mapped) = network else {
+        return network;
+    };
+    let address = mapped.addr().to_ipv4_mapped();
+    let length = mapped.prefix_len().checked_sub(MAPPED);
+    let canonical = address
+        .zip(length)
+        .map(|(address, length)| Ipv4Net::new(address, length));
+    canonical.and_then(Result::ok).map_or(network, IpNet::V4)
 }
 
 #[cfg(test)]
@@ -173,6 +187,9 @@ mod tests {
             ("10.1.2.3/8", "10.0.0.0/8"),
             ("192.0.2.7", "192.0.2.7/32"),
             ("2001:db8::/32", "2001:db8::/32"),
+            ("::ffff:10.1.2.3", "10.1.2.3/32"),
+            ("::ffff:10.1.2.3/104", "10.0.0.0/8"),
+            ("::/0", "::/0"),
         ] {
             let proxy = TrustedProxy::try_from(text).expect(text);
             assert_eq!(proxy.0.to_string(), network);

@@ -119,15 +119,16 @@ impl IamSection {
         let (upstream, permissions) = (&self.upstream, &settings.permissions);
         let freshness = self.session.freshness;
         let decision = permissions.decision_deadline();
-        if self.replaced.contains("freshness") {
+        let has_own_freshness = self.replaced.contains("freshness");
+        if has_own_freshness {
             upstream.check_outlived_by(&key("freshness"), freshness, decision, problems);
-        } else if self.replaced.contains("introspection_deadline") {
-            for (age_key, age) in [
-                ("session.freshness", freshness),
-                ("permissions.ttl", permissions.ttl),
-            ] {
+        }
+        if self.replaced.contains("introspection_deadline") {
+            let common_freshness = (!has_own_freshness).then_some(("session.freshness", freshness));
+            let ages = common_freshness.into_iter();
+            for (age_key, age) in ages.chain([("permissions.ttl", permissions.ttl)]) {
                 if age < upstream.introspection_deadline + decision.unwrap_or_default() {
-                    let problem = format!("must be shorter than {age_key}");
+                    let problem = format!("must not be longer than {age_key}");
                     problems.add(&key("introspection_deadline"), problem);
                 }
             }

@@ -116,7 +116,7 @@ fn wrong_member(
     let mut found = InvalidRequest::NotJson;
     let mut json = serde_json::Deserializer::from_slice(body);
     // The problem is in `found`: the error of serde may quote the text.
-    let _ = json.deserialize_map(Members {
+    let _ = json.deserialize_map(FirstProblem {
         known: members,
         refuses_others,
         found: &mut found,
@@ -124,20 +124,20 @@ fn wrong_member(
     found
 }
 
-struct Members<'a> {
+struct FirstProblem<'a> {
     known: &'static [(&'static str, Presence)],
     refuses_others: bool,
     found: &'a mut InvalidRequest,
 }
 
-impl Members<'_> {
+impl FirstProblem<'_> {
     fn refuse<E: serde::de::Error>(self, found: InvalidRequest) -> E {
         *self.found = found;
         E::custom(found)
     }
 }
 
-impl<'de> Visitor<'de> for Members<'_> {
+impl<'de> Visitor<'de> for FirstProblem<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -138,12 +138,13 @@ pub(super) async fn handle_request(
 /// The route that an outer middleware chose, or that of the path.
 fn route(request: &ServiceRequest) -> Route {
     let chosen = request.extensions().get::<Route>().copied();
-    // Only the management listener has this path, and a route among its data.
-    let chosen = chosen.or_else(|| match request.path() {
-        "/" => request.app_data().copied(),
-        _ => None,
-    });
-    chosen.unwrap_or_else(|| Route::of(request.path()))
+    // Only the management listener has a route among its data, these paths and `/`.
+    let of_listener = || request.app_data().copied().unwrap_or(Route::Other);
+    chosen.unwrap_or_else(|| match Route::of(request.path()) {
+        Route::Management => of_listener(),
+        Route::Other if request.path() == "/" => of_listener(),
+        route => route,
+    })
 }
 
 /// The trace of a request. Only a trusted proxy can continue one: other clients could otherwise choose

@@ -124,11 +124,11 @@ impl IssuedAssertion {
     /// Reads a JWT. It is not verified, which the server does.
     pub(super) fn read(file: &Path) -> Result<Self, String> {
         #[derive(Deserialize)]
-        struct Claims {
+        struct AssertionClaims {
             exp: Option<u64>,
         }
         let token = secret_file::read(file).map_err(|error| error.to_string())?;
-        let claims: Option<Claims> = unverified_claims(token.expose_secret());
+        let claims: Option<AssertionClaims> = unverified_claims(token.expose_secret());
         let claims = claims.ok_or_else(|| format!("{}: not a JWT", file.display()))?;
         Ok(Self {
             token,

@@ -268,7 +268,11 @@ fn values_of_an_iam_are_checked_as_the_common_ones_are() {
         ),
         (
             "introspection_deadline = '31s'",
-            "iam.two.introspection_deadline: must be shorter than session.freshness",
+            "iam.two.introspection_deadline: must not be longer than session.freshness",
+        ),
+        (
+            "freshness = '60s'\nintrospection_deadline = '40s'\n[permissions]\nttl = '30s'",
+            "iam.two.introspection_deadline: must not be longer than permissions.ttl",
         ),
         (
             "logins_per_second = 1000001",

@@ -118,7 +118,7 @@ fn valid_id_of_the_client_is_used_and_a_missing_or_unsafe_one_is_replaced() {
         id_of(&id.into_iter().collect()).as_str().to_owned()
     };
     assert_eq!(of(Some("Req_1.2-3")), "Req_1.2-3");
-    let too_long = "x".repeat(65);
+    let too_long = "x".repeat(129);
     let unsafe_ids = [
         "",
         "a b",

@@ -33,9 +33,9 @@ impl IdGenerator for Ids {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Ended(Arc<Mutex<Vec<SpanData>>>);
+struct EndedSpans(Arc<Mutex<Vec<SpanData>>>);
 
-impl SpanProcessor for Ended {
+impl SpanProcessor for EndedSpans {
     fn on_start(&self, _span: &mut Span, _context: &Context) {}
 
     fn on_end(&self, span: SpanData) {
@@ -52,7 +52,7 @@ impl SpanProcessor for Ended {
 }
 
 fn traces(ratio: f64) -> Traces {
-    Traces::new(ratio, Ids::default(), Ended::default())
+    Traces::new(ratio, Ids::default(), EndedSpans::default())
 }
 
 fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
@@ -167,7 +167,7 @@ fn version_of_the_future_is_read_as_the_first_one() {
 
 #[tokio::test]
 async fn children_are_below_the_current_span_and_end_with_it_if_their_work_is_cancelled() {
-    let ended = Ended::default();
+    let ended = EndedSpans::default();
     let traces = Traces::new(1.0, Ids::default(), ended.clone());
     let context = traces.begin(None, Duration::ZERO, span);
     let request = context.span().span_context().clone();
@@ -208,7 +208,7 @@ async fn children_are_below_the_current_span_and_end_with_it_if_their_work_is_ca
 
 #[tokio::test]
 async fn there_are_no_child_spans_outside_of_a_sampled_request() {
-    let ended = Ended::default();
+    let ended = EndedSpans::default();
     let traces = Traces::new(0.0, Ids::default(), ended.clone());
     for context in [Context::new(), traces.begin(None, Duration::ZERO, span)] {
         async { ChildSpan::start(span).end(|_| panic!("a span was described")) }

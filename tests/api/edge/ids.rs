@@ -16,7 +16,7 @@ fn login(id: &str, body: &str) -> String {
 #[test]
 fn valid_request_id_is_used_on_success_and_on_error() {
     let gateway = gateway();
-    let longest = "x".repeat(64);
+    let longest = "x".repeat(128);
     for id in [
         "a",
         "0af7651916cd43dd8448eb211c80319c",

@@ -212,3 +212,18 @@ async fn malformed_request_is_counted_as_invalid() {
         },
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn path_of_the_management_listener_is_unknown_to_the_public_one() {
+    let fixture = IamFixture::new().await;
+    for path in ["/metrics", "/health/ready", "/admin/v1/sessions/revoke"] {
+        fixture.counts(
+            &["requests_total{outcome=\"invalid_request\",route=\"other\"}"],
+            || {
+                let mut connection = Connection::to(fixture.gateway.addresses().public);
+                let request = format!("GET {path} HTTP/1.1\r\nHost: gateway\r\n\r\n");
+                assert_eq!(connection.send(&request).answer().status, 404, "{path}");
+            },
+        );
+    }
+}
