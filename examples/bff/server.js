@@ -34,6 +34,8 @@ async function callGateway(operation, body, client) {
       // The gateway limits refused logins by this address. Its http.trusted_proxies has the address of this backend.
       headers: { "Content-Type": "application/json", "X-Forwarded-For": client },
       body: JSON.stringify(body),
+      // A redirect would send the password or the session token elsewhere.
+      redirect: "error",
       signal: AbortSignal.timeout(TIMEOUT_MS),
     });
     json = await response.json();
@@ -132,20 +134,34 @@ app.get("/bff/session", requireSession, (request, response) => {
 });
 
 app.post("/bff/logout", requireSession, async (request, response) => {
-  await logOut(request.session, request.ip);
+  // First, so that the user is logged out here also if the gateway cannot end the session.
   forget(request, response);
+  await logOut(request.session, request.ip);
   response.json({ status: "Ok" });
 });
 
-// Calls the service with the access token, which never gets to the browser. The service decides what the user may do.
-app.all("/api/{*path}", requireSession, express.raw({ type: () => true, limit: "100kb" }), async (request, response) => {
-  const token = await accessToken(request.session, request.ip);
-  const headers = { Authorization: `Bearer ${token}`, Accept: "application/json" };
+/** Calls the service with this access token, unless the user has logged out while it was exchanged. */
+async function callService(request, token) {
+  const headers = { Authorization: `Bearer ${await token}`, Accept: "application/json" };
+  if (!sessions.has(request.sessionId)) throw new GatewayError("token", 401, "no_session");
   if (request.get("Content-Type")) headers["Content-Type"] = request.get("Content-Type");
   const body = ["GET", "HEAD"].includes(request.method) ? undefined : request.body;
-  const answer = await fetch(SERVICE_URL + request.originalUrl.slice("/api".length), {
+  return fetch(SERVICE_URL + request.originalUrl.slice("/api".length), {
     method: request.method, headers, body, redirect: "manual", signal: AbortSignal.timeout(TIMEOUT_MS),
   });
+}
+
+// The access token never gets to the browser. The service decides what the user may do.
+app.all("/api/{*path}", requireSession, express.raw({ type: () => true, limit: "100kb" }), async (request, response) => {
+  const { session, ip } = request;
+  const token = accessToken(session, ip);
+  let answer = await callService(request, token);
+  if (answer.status === 401) {
+    // The key that signed the token may have been removed. A request at the same time may have a new token already.
+    if (session.token === token) session.token = undefined;
+    await answer.body?.cancel();
+    answer = await callService(request, accessToken(session, ip));
+  }
   response.status(answer.status).type(answer.headers.get("Content-Type") ?? "application/octet-stream");
   response.send(Buffer.from(await answer.arrayBuffer()));
 });

@@ -388,6 +388,23 @@ def a_token_that_a_service_refused_is_replaced(client, server):
     equal(client("token", scope=READ)["value"], "secret-token-2")
 
 
+@scripted
+def a_token_that_a_service_refused_during_a_renewal_is_not_used_again(client, server):
+    for late, error in ((reply(503, UNAVAILABLE), "Unavailable"), (refused(500, "server_error"), "GatewayFault")):
+        server.reset()
+        released = threading.Event()
+        server.prescribe("token", issued(1), held(released, late), issued(2))
+        resumed(client, server)
+        client("token", scope=READ)
+        client("advance", seconds=LIFETIME * 0.86)
+        call = client.start("token", scope=READ)
+        server.wait_for("token", 2)
+        client("discard")
+        released.set()
+        equal(call.failure()["error"], error)
+        equal(client("token", scope=READ)["value"], "secret-token-2")
+
+
 # ---- The end of a session
 
 

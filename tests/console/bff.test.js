@@ -12,14 +12,16 @@ const SCOPE = "urn:shop:orders:order:read";
 const BOUND = { timeout: 60_000 };
 
 let browser, service, pages, context, page;
-// What the service receives.
-let served;
+// What the service receives, and how many of these requests it refuses.
+let served, refusals;
 
 const listen = (server, port) => new Promise((listening) => server.listen(port, listening));
 
 before(async () => {
   service = createServer((request, response) => {
     served.push({ path: request.url, authorization: request.headers.authorization, cookie: request.headers.cookie });
+    if (refusals > 0) response.statusCode = 401;
+    refusals -= 1;
     response.setHeader("Content-Type", "application/json").end('["order 1"]');
   });
   const attack = `<!doctype html><title>page</title><form method="post" action="${BFF_URL}/bff/logout"><button>Win</button></form>`;
@@ -37,6 +39,7 @@ after(async () => {
 beforeEach(async () => {
   await context?.close();
   served = [];
+  refusals = 0;
   context = await browser.newContext();
   context.setDefaultTimeout(15_000);
   page = await context.newPage();
@@ -142,6 +145,34 @@ test("a refused login and an ended session are shown", BOUND, async () => {
   await sees("invalid_grant");
   await page.locator("#login:not([hidden])").waitFor();
   assert.deepEqual([await context.cookies(), served], [[], []]);
+});
+
+test("a logout that the gateway cannot carry out logs the user out here", BOUND, async () => {
+  await logIn();
+  await sees("Logged in.");
+  const [cookie] = await context.cookies();
+  await mock("POST", "faults", { operation: "logout", answer: "unreachable" });
+  await page.getByRole("button", { name: "Log out" }).click();
+  await sees("temporarily_unavailable");
+  await page.locator("#login:not([hidden])").waitFor();
+  assert.deepEqual(await context.cookies(), []);
+  await context.addCookies([cookie]);
+  assert.equal(await status("GET", "/api/orders"), 401);
+  assert.deepEqual(served, []);
+  await mock("DELETE", "faults");
+});
+
+test("a service that refuses a token gets another one, once", BOUND, async () => {
+  await logIn();
+  await sees("Logged in.");
+  assert.equal(await status("GET", "/api/orders"), 200);
+  refusals = 1;
+  assert.equal(await status("GET", "/api/orders"), 200);
+  const tokens = served.map(({ authorization }) => authorization);
+  assert.deepEqual([tokens.length, tokens[0] === tokens[1], tokens[1] === tokens[2]], [3, true, false]);
+  refusals = 2;
+  assert.equal(await status("GET", "/api/orders"), 401);
+  assert.equal(served.length, 5);
 });
 
 /**

@@ -85,6 +85,12 @@ class Client(threading.Thread):
         self.due = time.monotonic() + self.pause * hash(self.name) % 1
 
     def run(self):
+        try:
+            self.send_all()
+        except Exception as error:  # A response that is not what the status says.
+            self.counts.add(self.mode, "client", repr(error))
+
+    def send_all(self):
         lasting = ended = None
         while not self.stopping.is_set():
             lasting = lasting or self.log_in()

@@ -134,7 +134,7 @@ capabilities: { drop: [ALL] }
 {{- end }}
 {{- end }}
 
-{{- /* JSON strings are TOML strings. Helm reads all numbers as floats, and all numbers of the settings are whole. */}}
+{{- /* JSON strings are TOML strings. Helm reads all numbers as floats; most numbers of the settings must be integers. */}}
 {{- define "auth-gateway.toml.value" -}}
 {{- if kindIs "string" . }}{{ toRawJson . }}
 {{- else if kindIs "bool" . }}{{ . }}
@@ -142,7 +142,8 @@ capabilities: { drop: [ALL] }
 {{- range $index, $item := . }}{{ if $index }}, {{ end }}{{ include "auth-gateway.toml.value" $item }}{{ end }}]
 {{- else if kindIs "map" . }}{
 {{- range $index, $key := keys . | sortAlpha }}{{ if $index }}, {{ end }}{{ $key }} = {{ include "auth-gateway.toml.value" (get $ $key) }}{{ end }}}
-{{- else }}{{ int64 . }}
+{{- else if eq (floor .) (float64 .) }}{{ int64 . }}
+{{- else }}{{ . }}
 {{- end }}
 {{- end }}
 

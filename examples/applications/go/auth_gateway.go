@@ -269,7 +269,8 @@ func (s *Session) run(ctx context.Context, scope string, old *cached, running *e
 	token, err := s.exchange(ctx, scope, risk)
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if old != nil && (errors.Is(err, Unavailable) || errors.Is(err, GatewayFault)) {
+	// Unless a service has refused the old token during the exchange.
+	if old != nil && s.tokens[scope] == old && (errors.Is(err, Unavailable) || errors.Is(err, GatewayFault)) {
 		var failure *Error
 		errors.As(err, &failure)
 		old.renewAt = s.gateway.timing.Now().Add(max(renewalPause, failure.RetryAfter))

@@ -330,6 +330,9 @@ public final class AuthGateway {
         synchronized (this) {
           cached.renewAt = timing.now().getAsDouble() + Math.max(RENEWAL_PAUSE_SECONDS, retryAfter);
           requireActive(); // A logout during the renewal.
+          if (tokens.get(scope) != cached) { // A service has refused the old token.
+            throw failure;
+          }
         }
         return cached.token;
       }

@@ -226,7 +226,10 @@ class Session:
         except (Unavailable, GatewayFault) as failure:
             pause = max(RENEWAL_PAUSE_SECONDS, getattr(failure, "retry_after", None) or 0)
             cached.renew_at = self._timing.now() + pause
-            self._require_active()  # A logout during the renewal.
+            with self._lock:
+                self._require_active()  # A logout during the renewal.
+                if self._tokens.get(scope) is not cached:  # A service has refused the old token.
+                    raise
             return cached.token
 
     def _exchange(self, scope, risk):

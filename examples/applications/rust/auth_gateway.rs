@@ -383,11 +383,10 @@ impl SessionState {
                 Err(Error::GatewayFault { .. }) => Some(Duration::ZERO),
                 _ => None,
             };
-            if let Some(retry_after) = retry_after {
-                if let Some(cached) = cache.tokens.get_mut(&scope) {
-                    cached.renew_at =
-                        self.calls.options.timing.now() + retry_after.max(RENEWAL_PAUSE);
-                }
+            // Without it in the cache, a service has refused the old token during the exchange.
+            let cached = cache.tokens.get_mut(&scope);
+            if let Some((retry_after, cached)) = retry_after.zip(cached) {
+                cached.renew_at = self.calls.options.timing.now() + retry_after.max(RENEWAL_PAUSE);
                 result = Ok(old.token);
             }
         }

@@ -199,6 +199,10 @@ export class Session {
       const retryAfter = failure instanceof Unavailable ? failure.retryAfter : undefined;
       cached.renewAt = this.#calls.timing.now() + Math.max(RENEWAL_PAUSE_SECONDS, retryAfter ?? 0);
       this.#requireActive(); // A logout during the renewal.
+      // A service has refused the old token.
+      if (this.#tokens.get(scope) !== cached) {
+        throw failure;
+      }
       return cached.token;
     }
   }

@@ -39,9 +39,9 @@ find("load").addEventListener("click", () => report(async () => {
   find("result").textContent = JSON.stringify(await call("GET", "/api/orders"));
 }, "Loaded."));
 find("logout").addEventListener("click", () => report(async () => {
-  await call("POST", "/bff/logout");
   find("result").textContent = "";
   show(false);
+  await call("POST", "/bff/logout");
 }, "Logged out."));
 
 report(async () => {

@@ -30,10 +30,14 @@ start_gateway() {
 
 # run_tests: runs each function whose name begins with test_, in a namespace of its own.
 run_tests() {
-  local test
+  local test result
   for test in $(compgen -A function test_); do
-    namespace=$test-$$
+    # At random: the process ids of two containers can be the same.
+    namespace=$(printf '%04x%04x%04x%04x' $RANDOM $RANDOM $RANDOM $RANDOM)
+    # Without a condition around it, so that `set -e` also has an effect within the test.
     "$test"
+    result=$?
+    ((result == 0)) || fail "$test ended with $result"
     control DELETE "/namespaces/$namespace"
     echo "passed: $test"
   done
@@ -78,9 +82,10 @@ expect() {
   [[ $1 == "$2" ]] || fail "expected $1, got $2"
 }
 
-# fail TEXT: ends the tests, with the last response and the calls to the IAM.
+# fail TEXT: ends the tests, with the last response and the calls to the IAM. Also ends the namespace of the test.
 fail() {
-  echo "$namespace: $1; the last response was $status $body" >&2
+  echo "${test-}: $1; the last response was ${status-} ${body-}" >&2
   curl -sS "$control_url/journal" -H "Mock-Namespace: $namespace" | jq -c '.entries[]' >&2
+  curl -sS -X DELETE "$control_url/namespaces/$namespace" >&2
   exit 1
 }
