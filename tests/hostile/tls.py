@@ -91,6 +91,6 @@ def handshakes(gateway, chain):
     fixture.eventually(lambda: gateway.fds() <= fds + 10, 10, "descriptors are still open")
     with contextlib.suppress(OSError), socket.create_connection(gateway.address, timeout=10) as client:
         client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-        expect(not client.recv(100).startswith(b"HTTP/1.1 2"), "it accepts plain HTTP")
+        expect(not client.recv(100).startswith(b"HTTP/"), "it accepts plain HTTP")
     served()
     print(f"  {HALF_HANDSHAKES} half handshakes, closed after at most {lasted[-1]:.2f} s")

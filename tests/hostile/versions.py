@@ -29,7 +29,8 @@ def http2():
     crates = {line.split(" ")[0] for line in output.splitlines() if line}
     expect("actix-http" in crates, "the list of crates is incomplete")
     expect("h2" not in crates, "h2 is compiled in")
-    _, output = tree("--package", "auth-gateway", "--invert", "actix-http", "--format", "{f}", "--depth", "0")
+    code, output = tree("--package", "auth-gateway", "--invert", "actix-http", "--format", "{f}", "--depth", "0")
+    expect(code == 0 and output.strip(), "the features of actix-http are unknown")
     expect("http2" not in output, f"actix-http has the features {output!r}")
     with fixture.running() as gateway:
         received, closed = smuggling.send_raw(gateway.address, PREFACE, 8)
