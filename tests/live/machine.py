@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -12,6 +13,9 @@ from pathlib import Path
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or Path(__file__).resolve().parents[2] / "target").resolve()
 # Downloads and their builds, kept between runs.
 LIVE = TARGET / "live"
+
+# Below it are ports of usual servers.
+LOWEST_PORT = 10_000
 
 # The exit code if this machine lacks a requirement, which is neither a success nor a failure of the test.
 CANNOT_RUN = 77
@@ -34,11 +38,18 @@ def reporting_missing_requirements():
 
 
 def free_ports(count):
+    """Ports that nothing uses. They are below those that the system gives to connections: a server can start long afterwards."""
+    above = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    ports = []
     with contextlib.ExitStack() as held:
-        probes = [held.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
+        for port in random.sample(range(LOWEST_PORT, above), above - LOWEST_PORT):
+            if len(ports) == count:
+                break
+            probe = held.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                ports.append(port)
+    return ports
 
 
 def end(child, patience=20):
