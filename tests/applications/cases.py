@@ -388,17 +388,23 @@ def a_token_that_a_service_refused_is_replaced(client, server):
     equal(client("token", scope=READ)["value"], "secret-token-2")
 
 
+def renewal(client, server, late, *later):
+    """A call that renews the first token, and the event that lets it get this response. Further exchanges get the later ones."""
+    server.reset()
+    released = threading.Event()
+    server.prescribe("token", issued(1), held(released, late), *later)
+    resumed(client, server)
+    client("token", scope=READ)
+    client("advance", seconds=LIFETIME * 0.86)
+    call = client.start("token", scope=READ)
+    server.wait_for("token", 2)
+    return call, released
+
+
 @scripted
 def a_token_that_a_service_refused_during_a_renewal_is_not_used_again(client, server):
     for late, error in ((reply(503, UNAVAILABLE), "Unavailable"), (refused(500, "server_error"), "GatewayFault")):
-        server.reset()
-        released = threading.Event()
-        server.prescribe("token", issued(1), held(released, late), issued(2))
-        resumed(client, server)
-        client("token", scope=READ)
-        client("advance", seconds=LIFETIME * 0.86)
-        call = client.start("token", scope=READ)
-        server.wait_for("token", 2)
+        call, released = renewal(client, server, late, issued(2))
         client("discard")
         released.set()
         equal(call.failure()["error"], error)
@@ -489,16 +495,10 @@ def a_call_after_a_failed_exchange_makes_a_new_one(client, server):
 
 @scripted
 def during_a_renewal_other_calls_get_the_old_token(client, server):
-    released = threading.Event()
-    server.prescribe("token", issued(1), held(released, issued(2)))
-    resumed(client, server)
-    client("token", scope=READ)
-    client("advance", seconds=LIFETIME * 0.86)
-    renewal = client.start("token", scope=READ)
-    server.wait_for("token", 2)
+    call, released = renewal(client, server, issued(2))
     equal(client("token", scope=READ)["value"], "secret-token-1")
     released.set()
-    equal(renewal.result()["value"], "secret-token-2")
+    equal(call.result()["value"], "secret-token-2")
 
 
 @scripted
@@ -521,15 +521,8 @@ def a_logout_during_an_exchange_wins(client, server):
 @scripted
 def a_logout_during_a_renewal_wins(client, server):
     for late in (issued(2), reply(503, UNAVAILABLE), refused(500, "server_error"), reset):
-        server.reset()
-        released = threading.Event()
-        server.prescribe("token", issued(1), held(released, late))
+        call, released = renewal(client, server, late)
         server.prescribe("logout", LOGGED_OUT)
-        resumed(client, server)
-        client("token", scope=READ)
-        client("advance", seconds=LIFETIME * 0.86)
-        call = client.start("token", scope=READ)
-        server.wait_for("token", 2)
         client("logout")
         released.set()
         equal(call.failure()["error"], "SessionOver")

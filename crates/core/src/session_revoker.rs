@@ -104,8 +104,9 @@ impl SessionRevoker {
         match ended {
             Ended::Session(id) => self.end_upstream_session(iam, id),
             Ended::AllOf(subject) => {
-                let delayed = self.replica.clock.now().unix_seconds();
-                let delayed = delayed.saturating_sub(issued_at.saturating_add(SKEW_MAX.as_secs()));
+                let latest_issue = issued_at.saturating_add(SKEW_MAX.as_secs());
+                let now = self.replica.clock.now().unix_seconds();
+                let delayed = now.saturating_sub(latest_issue);
                 let until = begun_until(delayed, self.replica.timeline.now());
                 self.end_sessions_of(iam, subject.as_str(), until);
             }

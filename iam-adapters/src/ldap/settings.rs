@@ -229,8 +229,6 @@ impl AdapterSettings for LdapSettings {
                     "claims: the member of `{claim}` is no name of an attribute"
                 ));
             }
-        }
-        for (claim, source) in self.claims.iter() {
             let mut before = self.claims.iter().take_while(|(other, _)| *other != claim);
             let differs = before.find(|(_, other)| {
                 other.member.eq_ignore_ascii_case(&source.member) && other.r#type != source.r#type

@@ -117,7 +117,8 @@ pub(super) async fn first_server_that_responds_is_used(directory: &Directory) {
     .await;
 }
 
-/// It accepts connections. A call that is dropped meanwhile does not let the next one wait for it again.
+/// The first server accepts connections and sends nothing, so the second one is used. After a call that was cancelled while it
+/// waited for the first one, the next call begins with the second.
 pub(super) async fn server_that_responds_to_nothing_is_left(directory: &Directory) {
     let with_silent = async || {
         let silent = TcpListener::bind("127.0.0.1:0").await.expect("a port");
