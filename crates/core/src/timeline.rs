@@ -22,21 +22,31 @@ pub const DIFFERENCE_MAX: Duration = Duration::from_secs(600);
 /// For this time, a measurement is preferred to later ones that confirm it and are less exact.
 const PREFERRED: Duration = Duration::from_secs(30);
 
-/// The relation of the time line to the monotonic clock. No clock setting changes the latter.
+/// The relation of the time line to the monotonic clock. No clock setting changes the latter, but it stands still while the
+/// machine is suspended.
 #[derive(Debug, Clone, Copy)]
 struct Measurement {
     /// The time on the time line when the monotonic clock was zero, since 1970.
     origin: Duration,
-    /// How far it can be wrong.
+    /// The wall clock when the monotonic clock was zero.
+    wall_origin: Duration,
+    /// How far the origin can be wrong.
     error: Duration,
     /// When it was made, by the monotonic clock.
     at: Duration,
 }
 
 impl Measurement {
-    /// The time at this moment.
-    fn time(&self, moment: Moment) -> Duration {
+    /// The earliest time that this moment can have.
+    fn earliest(&self, moment: Moment) -> Duration {
         bounded(self.origin + moment.monotonic, moment.unix)
+    }
+
+    /// The latest time that this moment can have: the wall clock shows a suspension, or it was set forward.
+    fn latest(&self, moment: Moment) -> Duration {
+        let by_wall = moment.unix.saturating_sub(self.wall_origin);
+        let passed = moment.monotonic.max(by_wall);
+        bounded(self.origin + passed, moment.unix)
     }
 }
 
@@ -81,6 +91,7 @@ impl Timeline {
         let store_now = bounded(store, own) + half;
         let new = Measurement {
             origin: store_now.saturating_sub(received.monotonic),
+            wall_origin: received.unix.saturating_sub(received.monotonic),
             error: half,
             at: received.monotonic,
         };
@@ -99,12 +110,12 @@ impl Timeline {
         clock::offset(sent, store, Duration::ZERO, received)
     }
 
-    /// The time now.
+    /// The time now, for revocations: the latest that it can be, so that they miss no session.
     pub fn now(&self) -> u64 {
         let now = self.clock.now();
         millis(match *self.state() {
             TimelineState::Alone | TimelineState::Unmeasured => now.unix,
-            TimelineState::Measured(measurement) => measurement.time(now),
+            TimelineState::Measured(measurement) => measurement.latest(now),
         })
     }
 
@@ -118,7 +129,7 @@ impl Timeline {
         millis(match *self.state() {
             TimelineState::Alone => began.unix,
             TimelineState::Unmeasured => began.unix.saturating_sub(DIFFERENCE_MAX),
-            TimelineState::Measured(measurement) => measurement.time(began),
+            TimelineState::Measured(measurement) => measurement.earliest(began),
         })
     }
 
@@ -170,9 +181,11 @@ mod tests {
             measure(&clock, &timeline, store, SECOND);
             assert_eq!(timeline.now(), millis(store + SECOND));
             assert_eq!(timeline.beginning_at(clock.now()), timeline.now());
-            // A clock that is set does not move it.
-            clock.set_wall(NOON + 200 * SECOND);
+            // A clock that is set back does not move it, nor one that is set forward the times of sessions.
+            clock.set_wall(NOON.saturating_sub(200 * SECOND));
             assert_eq!(timeline.now(), millis(store + SECOND));
+            clock.set_wall(NOON + 200 * SECOND);
+            assert_eq!(timeline.beginning_at(clock.now()), millis(store + SECOND));
             let offset = measure(&clock, &timeline, NOON, Duration::ZERO);
             assert!((offset + 200.0).abs() < 0.001, "{offset}");
         }
@@ -190,16 +203,32 @@ mod tests {
         }
     }
 
+    /// The wall clock has advanced by five minutes, and the monotonic clock has not.
+    #[test]
+    fn suspended_machine_revokes_what_began_meanwhile_and_its_sessions_are_no_older_than_they_can_be() {
+        let (clock, timeline) = timeline(true);
+        measure(&clock, &timeline, NOON, Duration::ZERO);
+        clock.set_wall(NOON + 300 * SECOND);
+        assert_eq!(timeline.now(), millis(NOON + 300 * SECOND));
+        assert_eq!(timeline.beginning_at(clock.now()), millis(NOON));
+        measure(&clock, &timeline, NOON + 300 * SECOND, Duration::ZERO);
+        assert_eq!(timeline.beginning_at(clock.now()), millis(NOON + 300 * SECOND));
+    }
+
     #[test]
     fn time_line_stays_within_ten_minutes_of_a_clock_that_was_set_or_of_a_machine_that_slept() {
         let (clock, timeline) = timeline(true);
         measure(&clock, &timeline, NOON, Duration::ZERO);
-        for wall in [NOON.saturating_sub(3_600 * SECOND), NOON + 3_600 * SECOND] {
-            clock.set_wall(wall);
-            let time = Duration::from_millis(timeline.now());
-            assert_eq!(time.abs_diff(wall), DIFFERENCE_MAX);
-            assert_eq!(timeline.beginning_at(clock.now()), timeline.now());
+        let back = NOON.saturating_sub(3_600 * SECOND);
+        clock.set_wall(back);
+        for time in [timeline.now(), timeline.beginning_at(clock.now())] {
+            assert_eq!(time, millis(back + DIFFERENCE_MAX));
         }
+        let forward = NOON + 3_600 * SECOND;
+        clock.set_wall(forward);
+        let earliest = millis(forward.saturating_sub(DIFFERENCE_MAX));
+        assert_eq!(timeline.beginning_at(clock.now()), earliest);
+        assert_eq!(timeline.now(), millis(forward));
     }
 
     #[test]

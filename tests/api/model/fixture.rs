@@ -143,6 +143,15 @@ impl ModelFixture {
         self.replicas[replica].clock.now()
     }
 
+    /// The second of a session that begins now, as [`Self::second_of`].
+    pub(super) fn beginning_of(&self, replica: usize) -> u64 {
+        let now = self.clock_of(replica);
+        match self.replicas[replica].api.gateway() {
+            Some(gateway) => gateway.replica.timeline.beginning_at(now) / 1_000,
+            None => now.unix_seconds(),
+        }
+    }
+
     /// The second on the time line of the replicas, or by the clock of a replica without it.
     pub(super) fn second_of(&self, replica: usize) -> u64 {
         match self.replicas[replica].api.gateway() {

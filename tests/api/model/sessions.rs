@@ -34,7 +34,7 @@ impl Login {
             password,
             sent: fixture.now(),
             sent_at: fixture.clock_of(at).unix_seconds(),
-            second: fixture.second_of(at),
+            second: fixture.beginning_of(at),
             reports_before: fixture.replicas[at].iam.reports().len(),
         }
     }
