@@ -469,9 +469,13 @@ impl Directory {
         Ok(())
     }
 
-    /// Sets when accounts are locked out; none: never.
+    /// Sets when accounts are locked out; none: never, and no account is locked out any more.
     pub fn set_lockout(&self, lockout: Option<Lockout>) {
-        self.write().lockout = lockout;
+        let mut state = self.write();
+        state.lockout = lockout;
+        if lockout.is_none() {
+            state.users.forget_failures();
+        }
     }
 
     /// When accounts are locked out.

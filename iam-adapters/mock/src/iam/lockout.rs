@@ -23,7 +23,7 @@ pub struct Lockout {
 }
 
 /// The failed logins of an account since the last successful one. An attempt during a lock-out does not count.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Failures {
     count: u32,
     last_at: Duration,

@@ -297,6 +297,14 @@ impl Users {
         }
     }
 
+    /// Forgets the failed logins of all users, and with them their lock-outs.
+    pub(super) fn forget_failures(&mut self) {
+        let users = Arc::make_mut(&mut self.tables).accounts.values_mut();
+        for user in users.filter(|user| user.failures != Failures::default()) {
+            Arc::make_mut(user).failures = Failures::default();
+        }
+    }
+
     pub(super) fn accept_otp(&mut self, number: UserNumber, step: u64) {
         let user = Arc::make_mut(&mut self.tables).accounts.get_mut(&number);
         if let Some(totp) = user.and_then(|user| Arc::make_mut(user).totp.as_mut()) {

@@ -43,6 +43,14 @@ async fn three_failures_lock_an_account_out_and_each_further_one_after_the_wait(
 }
 
 #[tokio::test]
+async fn no_account_is_locked_out_where_accounts_are_not() {
+    let fixture = fixture();
+    fixture.refusals(["x", "x", "x"]).await;
+    fixture.iam().set_lockout(None);
+    assert_eq!(fixture.refusals(["alice-pass"]).await, [None]);
+}
+
+#[tokio::test]
 async fn a_lockout_shows_as_the_state_and_a_set_state_ends_it() {
     let fixture = fixture();
     fixture.refusals(["x", "x", "x"]).await;
