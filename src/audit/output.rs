@@ -3,6 +3,7 @@
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write as _};
+use std::mem;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{
     FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
@@ -127,29 +128,32 @@ impl Output {
         })
     }
 
-    /// Opens the file again if it was renamed or removed. Returns whether it did.
-    fn follow_name(&mut self) -> io::Result<bool> {
+    /// Opens the file again if it was renamed or removed. Returns the one from before if it did.
+    fn follow_name(&mut self) -> io::Result<Option<File>> {
         let Destination::File(path) = &self.destination else {
-            return Ok(false);
+            return Ok(None);
         };
         match fs::symlink_metadata(path) {
-            Ok(metadata) if id(&metadata) == id(&self.file.metadata()?) => return Ok(false),
+            Ok(metadata) if id(&metadata) == id(&self.file.metadata()?) => return Ok(None),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(_) | Err(_) => {}
         }
-        self.file = open(path)?;
-        Ok(true)
+        Ok(Some(mem::replace(&mut self.file, open(path)?)))
     }
 
     /// Writes a batch from `written` on, and counts there.
     fn write_rest(&mut self, batch: &[u8], written: &mut usize) -> io::Result<()> {
         // The ordinary log writes to standard output too, whole lines under this lock.
         let _lock = matches!(self.destination, Destination::Stdout).then(|| io::stdout().lock());
-        if self.follow_name()? {
+        if let Some(file) = self.follow_name()? {
             // The file from before has the beginning of a line at most.
             let before = batch.get(..*written).unwrap_or_default();
             let line = before.iter().rposition(|byte| *byte == b'\n');
             *written = line.map_or(0, |end| end + 1);
+            // Its lines of this batch must be on the disk too.
+            if self.durable && *written > 0 && file.sync_data().is_err() {
+                *written = 0;
+            }
         }
         while let Some(rest) = batch.get(*written..).filter(|rest| !rest.is_empty()) {
             match self.file.write(rest) {

@@ -11,6 +11,7 @@ use actix_web::{FromRequest, HttpRequest, HttpResponse};
 use iam_adapters::name::Name as _;
 use iam_adapters::{ClientAddress, Credentials, Subject};
 use jiff::Timestamp;
+use scopeguard::ScopeGuard;
 use secrecy::ExposeSecret as _;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -123,10 +124,10 @@ pub(super) async fn reset_login_limits(
     let audit_gate = app_state.audit.admit()?;
     // Before the reset, which cannot be undone.
     gateway.emit(&event(true));
-    if let Err(unwritable) = audit_gate.written().await {
-        gateway.emit(&event(false));
-        return Err(unwritable.into());
-    }
+    // Also if the connection breaks meanwhile.
+    let not_done = scopeguard::guard((), |()| gateway.emit(&event(false)));
+    audit_gate.written().await?;
+    ScopeGuard::into_inner(not_done);
     gateway.reset_login_limits(credentials.email(), network);
     let mut response = HttpResponse::NoContent();
     no_store(&mut response);
