@@ -25,7 +25,7 @@ use super::caching::no_store;
 /// section 4.1.2.1).
 const fn description(code: Outcome) -> &'static str {
     match code {
-        Outcome::Ok => "",
+        Outcome::Ok | Outcome::Aborted => "",
         Outcome::InvalidRequest => "The request is malformed or not allowed here.",
         Outcome::InvalidGrant => "The credentials or the session are not valid.",
         Outcome::InvalidScope => "The requested scope is not valid.",

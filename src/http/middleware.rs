@@ -21,6 +21,7 @@ use iam_adapters::name::Name;
 use ipnet::IpNet;
 use opentelemetry::Context;
 use opentelemetry::trace::{FutureExt as _, TraceContextExt as _};
+use scopeguard::ScopeGuard;
 use tracing::{Instrument as _, Span, field};
 
 use crate::telemetry::metrics::{Outcome, Route, ShedCause};
@@ -105,7 +106,7 @@ pub(super) async fn handle_request(
     };
     if let Some(mut response) = preflight {
         in_progress.complete(&app_state, &mut response);
-        in_progress.finish(&app_state, response.status(), None);
+        in_progress.finish(&app_state, Some(response.status()), None);
         return Ok(request.into_response(response));
     }
     if app_state.lifecycle.is_draining() && route.is_operation() {
@@ -119,7 +120,13 @@ pub(super) async fn handle_request(
         Some(trace) => Either::Left(handled.with_context(trace)),
         None => Either::Right(handled),
     };
-    let Ok(Ok(response)) = AssertUnwindSafe(handled).catch_unwind().await else {
+    // A connection that breaks drops this future.
+    let in_progress = scopeguard::guard(in_progress, |aborted| {
+        aborted.finish(&app_state, None, None);
+    });
+    let handled = AssertUnwindSafe(handled).catch_unwind().await;
+    let in_progress = ScopeGuard::into_inner(in_progress);
+    let Ok(Ok(response)) = handled else {
         // The connection stays open.
         let response = in_progress.error_response(&app_state, &ApiError::Panic);
         return Err(InternalError::from_response("panic", response).into());
@@ -129,7 +136,7 @@ pub(super) async fn handle_request(
         let error_response = in_progress.error_response(&app_state, api_error);
         return Ok(response.into_response(error_response));
     }
-    in_progress.finish(&app_state, response.status(), None);
+    in_progress.finish(&app_state, Some(response.status()), None);
     let mut response = response.map_into_boxed_body();
     in_progress.complete(&app_state, response.response_mut());
     Ok(response)
@@ -225,7 +232,7 @@ impl InProgress {
     fn error_response(&self, app_state: &AppState, api_error: &ApiError) -> HttpResponse {
         let mut response = api_error.response(&self.context.id);
         self.complete(app_state, &mut response);
-        self.finish(app_state, response.status(), Some(api_error));
+        self.finish(app_state, Some(response.status()), Some(api_error));
         response
     }
 
@@ -241,14 +248,20 @@ impl InProgress {
         }
     }
 
-    /// Writes the log line of the request, counts it, and ends its span.
-    fn finish(&self, app_state: &AppState, status: StatusCode, api_error: Option<&ApiError>) {
+    /// Writes the log line of the request, counts it, and ends its span. Without a status there is no response.
+    fn finish(
+        &self,
+        app_state: &AppState,
+        status: Option<StatusCode>,
+        api_error: Option<&ApiError>,
+    ) {
         let took = self.began.elapsed();
-        let outcome = match api_error {
-            Some(api_error) => api_error.attributes().code,
+        let outcome = match (api_error, status) {
+            (Some(api_error), _) => api_error.attributes().code,
+            (None, None) => Outcome::Aborted,
             // Other routes may have their own error responses.
-            None if status.is_client_error() => Outcome::InvalidRequest,
-            None => Outcome::Ok,
+            (None, Some(status)) if status.is_client_error() => Outcome::InvalidRequest,
+            (None, Some(_)) => Outcome::Ok,
         };
         app_state.metrics.request(self.route, outcome, took);
         let fields = self.context.log_fields();
@@ -267,7 +280,7 @@ impl InProgress {
                     $level,
                     request_id = self.context.id.as_str(),
                     route = self.route.name(),
-                    status = status.as_u16(),
+                    status = status.map(|status| status.as_u16()),
                     outcome = outcome.name(),
                     iam.name = iam,
                     cache = source,
@@ -288,8 +301,8 @@ impl InProgress {
         };
         // A sender of forged logout tokens could otherwise fill the log.
         let is_turned_away =
-            self.route == Route::BackchannelLogout && status == StatusCode::TOO_MANY_REQUESTS;
-        if status.is_server_error() && !is_expected {
+            self.route == Route::BackchannelLogout && status == Some(StatusCode::TOO_MANY_REQUESTS);
+        if status.is_some_and(|status| status.is_server_error()) && !is_expected {
             line!(tracing::Level::ERROR);
         } else if self.is_routine || is_turned_away {
             line!(tracing::Level::DEBUG);

@@ -28,16 +28,14 @@ pub(super) fn server_span(request: &HttpRequest) -> SpanBuilder {
         .with_attributes(attributes)
 }
 
-/// Adds what is known at the end of a request.
+/// Adds what is known at the end of a request. Without a status there is no response.
 pub(super) fn describe(
     span: &SpanRef<'_>,
-    status: StatusCode,
+    status: Option<StatusCode>,
     outcome: Outcome,
     iam: Option<&str>,
     source: Option<&'static str>,
 ) {
-    let code = i64::from(status.as_u16());
-    span.set_attribute(KeyValue::new("http.response.status_code", code));
     span.set_attribute(KeyValue::new("auth_gateway.outcome", outcome.name()));
     if let Some(iam) = iam {
         span.set_attribute(KeyValue::new("iam.name", iam.to_owned()));
@@ -45,7 +43,11 @@ pub(super) fn describe(
     if let Some(source) = source {
         span.set_attribute(KeyValue::new("auth_gateway.cache", source));
     }
-    if status.is_server_error() {
+    if let Some(status) = status {
+        let code = i64::from(status.as_u16());
+        span.set_attribute(KeyValue::new("http.response.status_code", code));
+    }
+    if let Some(status) = status.filter(StatusCode::is_server_error) {
         span.set_attribute(KeyValue::new("error.type", status.as_str().to_owned()));
         span.set_status(Status::error(""));
     }

@@ -173,7 +173,7 @@ families! {
         logout_tokens: Family<OwnedLabels<2>, Counter>,
         /// Time from a request's headers to its response
         request_duration: Durations<Labels<1>> as Seconds = durations(),
-        /// Requests; the outcome is ok or the error of the response
+        /// Requests; the outcome is ok, the error of the response, or aborted
         requests: Family<Labels<2>, Counter>,
         /// Revocations in the table of this replica
         revocations: Gauge,
@@ -407,7 +407,7 @@ impl Route {
     }
 }
 
-/// How a request ended: successfully, or with this error code.
+/// How a request ended: successfully, with this error code, or without a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub(crate) enum Outcome {
@@ -420,6 +420,8 @@ pub(crate) enum Outcome {
     ServerError,
     InvalidToken,
     AccessDenied,
+    /// The connection broke while the request was handled.
+    Aborted,
 }
 
 /// The outcomes of a call to the IAM.

@@ -27,7 +27,7 @@ const ROUTES: [&str; 7] = [
     "other",
 ];
 
-const OUTCOMES: [&str; 9] = [
+const OUTCOMES: [&str; 10] = [
     "ok",
     "invalid_request",
     "invalid_grant",
@@ -37,6 +37,7 @@ const OUTCOMES: [&str; 9] = [
     "server_error",
     "invalid_token",
     "access_denied",
+    "aborted",
 ];
 
 const LOGOUT_TOKENS: [&str; 20] = [

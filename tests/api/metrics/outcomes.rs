@@ -7,9 +7,10 @@ use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
 use test_support::gateway::{TestGateway, scripted_keycloak_settings};
 use test_support::scripted_upstream::keycloak::{INTROSPECTION, TOKEN as GRANT, inactive};
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
-use test_support::wire::{ALICE, Connection};
+use test_support::wait::until;
+use test_support::wire::{ALICE, Connection, post};
 
-use super::{EXCHANGE, exposition, send, with};
+use super::{EXCHANGE, exposition, requests, send, with};
 
 struct IamFixture {
     keycloak: ScriptedUpstream,
@@ -199,6 +200,21 @@ async fn limited_login_is_counted_by_its_limit() {
             assert_eq!(fixture.log_in().0, 429, "{limit}");
         });
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn login_whose_client_goes_away_is_counted_as_aborted() {
+    let fixture = IamFixture::new().await;
+    fixture.keycloak.once(GRANT, Answer::hanging());
+    let calls = fixture.keycloak.request_count();
+    let mut connection = Connection::to(fixture.gateway.addresses().public);
+    connection.send(post(LOGIN, ALICE));
+    until("the call", async || fixture.keycloak.request_count() > calls).await;
+    let aborted = || exposition(&fixture.gateway).count(&requests("login", "aborted"));
+    assert_eq!(aborted(), 0);
+    drop(connection);
+    until("the end of the request", async || aborted() > 0).await;
+    assert_eq!(aborted(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
