@@ -1,7 +1,5 @@
 //! Inspects tokens: decodes them and verifies them as RFC 9068 section 4 requires.
 
-use std::time::Duration;
-
 use auth_gateway_core::{Gateway, TokenPolicy, TokenType};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -43,22 +41,14 @@ pub enum NotAJwt {
     Unreadable(&'static str),
 }
 
-/// Decodes a token and verifies it with the published keys of the gateway, which clients cache for
-/// `jwks_max_age`, at the gateway's time.
+/// Decodes a token and verifies it with the published keys of the gateway, at the gateway's time.
 ///
 /// # Errors
 ///
 /// [`NotAJwt`] if it is not a JWT.
-pub fn inspect(
-    gateway: &Gateway,
-    jwks_max_age: Duration,
-    token: &str,
-) -> Result<Inspection, NotAJwt> {
+pub fn inspect(gateway: &Gateway, token: &str) -> Result<Inspection, NotAJwt> {
     let (policy, now) = (&gateway.policy.token, gateway.now());
-    let published = gateway
-        .replica
-        .keys
-        .published(policy.lifetime, jwks_max_age, now);
+    let published = gateway.replica.keys.published(policy.lifetime, now);
     inspect_with(&published, policy, now.unix_seconds(), token)
 }
 

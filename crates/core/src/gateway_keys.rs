@@ -14,7 +14,7 @@ use thiserror::Error;
 use super::identifiers::IdentifierKey;
 use super::keys::{
     Algorithm, Key, KeyError, KeyPurpose, KeySet, KeyStore, Reloaded, SealingKey, SigningKey,
-    age_seconds, generate, is_kid, overlap, timestamp,
+    age_seconds, generate, is_kid, timestamp,
 };
 
 /// What the key of identifiers is for, where keys are named.
@@ -75,12 +75,11 @@ impl Keys {
     }
 
     /// The public JWK Set of the signing keys (RFC 7517 section 5). A key that is no longer used is in
-    /// it until its last access token has expired. Tokens are valid for `lifetime`, and verifiers may
-    /// cache the set for `max_age`.
+    /// it until its last access token has expired. Tokens are valid for `lifetime`.
     #[must_use]
-    pub fn published(&self, lifetime: Duration, max_age: Duration, now: Moment) -> Value {
+    pub fn published(&self, lifetime: Duration, now: Moment) -> Value {
         let key_set = self.signing.key_set();
-        let honoured = key_set.honoured(now, overlap(lifetime, max_age));
+        let honoured = key_set.honoured(now, self.signing.overlap(lifetime));
         let keys: Vec<_> = honoured.map(SigningKey::public_jwk).collect();
         json!({ "keys": keys })
     }

@@ -392,9 +392,9 @@ impl IntrospectionCache {
         let span = ChildSpan::start(|| SpanBuilder::from_name("introspection"));
         let introspection = async {
             let (requested_at, result) = self.introspect_once(&request, now).await;
-            if result.is_ok() && self.replica.revocations.missed_since(requested_at) {
-                // Revocations may have been missed during the call. Only one more call: an unstable
-                // connection to the other replicas must not delay clients.
+            if result.is_ok() && !self.may_use(requested_at, self.replica.clock.now()) {
+                // The machine was suspended during the call, or revocations may have been missed. Only one more
+                // call: an unstable connection to the other replicas must not delay clients.
                 let (_, result) = self
                     .introspect_once(&request, self.replica.clock.now())
                     .await;
@@ -451,14 +451,10 @@ impl IntrospectionCache {
         request: &IntrospectionRequest,
         now: Moment,
     ) -> Flight<IntrospectionOutcome> {
-        let max_age = self.freshness.liveness.min(self.freshness.permissions);
         self.in_flight.join_or_start(
             request.fingerprint.session,
             now,
-            |requested_at| {
-                now.since(requested_at) < max_age
-                    && !self.replica.revocations.missed_since(requested_at)
-            },
+            |requested_at| self.may_use(requested_at, now),
             || {
                 let fresh = self.fresh(&request.fingerprint.session, now);
                 let fresh =
@@ -481,6 +477,12 @@ impl IntrospectionCache {
                 }
             },
         )
+    }
+
+    /// Whether an introspection whose request was sent at `requested_at` decides now.
+    fn may_use(&self, requested_at: Moment, now: Moment) -> bool {
+        let age_max = self.freshness.liveness.min(self.freshness.permissions);
+        now.since(requested_at) < age_max && !self.replica.revocations.missed_since(requested_at)
     }
 
     fn held_fault(&self, of: &Fingerprint, now: Moment) -> Option<IamError> {

@@ -207,6 +207,12 @@ impl<K> KeyStore<K> {
         self.key_set.load()
     }
 
+    /// How long a key is accepted after its successor's first use, if its tokens are valid for `lifetime`: see
+    /// [`overlap`].
+    pub const fn overlap(&self, lifetime: Duration) -> Duration {
+        overlap(lifetime, self.max_age)
+    }
+
     /// Whether the folder could not be read: other replicas may then have keys that are unknown here.
     pub fn has_unreadable_folder(&self) -> bool {
         self.problem.load().is_some()

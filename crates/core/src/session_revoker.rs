@@ -11,7 +11,6 @@ use strum::IntoStaticStr;
 use tokio::time::sleep;
 
 use super::iams::{Iam, Iams};
-use super::keys::overlap;
 use super::replica_state::ReplicaState;
 use super::revocations::{
     Delivered, Revocation, RevocationIndex, RevocationKey, RevocationKind, RevocationPublisher,
@@ -247,9 +246,11 @@ impl SessionRevoker {
         longest: Duration,
         index: impl Fn(&RevocationKey) -> RevocationIndex,
     ) -> Vec<Revocation> {
-        let keys = self.replica.keys.sealing.key_set();
+        let sealing = &self.replica.keys.sealing;
+        let keys = sealing.key_set();
         // A session from before the lifetime was shortened is valid for this much longer.
-        keys.honoured(now, overlap(longest + DIFFERENCE_MAX, Duration::ZERO))
+        let overlap = sealing.overlap(longest + DIFFERENCE_MAX);
+        keys.honoured(now, overlap)
             .map(|key| Revocation::of(index(RevocationKey::of(key)), begun_until, now, longest))
             .collect()
     }

@@ -450,7 +450,7 @@ async fn written(version: &Path) -> BTreeMap<&'static str, Value> {
         "expires_in": exchanged.token.expires_in,
         "header": part(token, 0),
         "claims": part(token, 1),
-        "jwks": keys.published(lifetime, Duration::ZERO, NOW),
+        "jwks": keys.published(lifetime, NOW),
     });
     BTreeMap::from([
         ("session.json", session),
@@ -468,7 +468,7 @@ fn keys_of_every_version_are_read() {
         let expected = [Algorithm::Rs256, Algorithm::Es256, Algorithm::EdDsa];
         assert_eq!(algorithms, expected, "{version:?}");
         assert_eq!(keys.sealing.key_set().count(), 1);
-        let published = keys.published(policy().token.lifetime, Duration::ZERO, NOW);
+        let published = keys.published(policy().token.lifetime, NOW);
         assert_eq!(published, json(&version, "access-token.json")["jwks"]);
     }
 }
@@ -560,7 +560,7 @@ fn access_token_of_every_version_is_verified_with_the_keys_that_this_version_pub
     for version in versions() {
         let golden = json(&version, "access-token.json");
         let token = golden["access_token"].as_str().unwrap();
-        let jwks = keys(&version).published(policy().token.lifetime, Duration::ZERO, NOW);
+        let jwks = keys(&version).published(policy().token.lifetime, NOW);
         let jwks = JwkSet::from_bytes(jwks.to_string()).unwrap();
         let header = part(token, 0);
         let key = jwks.get(header["kid"].as_str().unwrap())[0];

@@ -73,7 +73,7 @@ pub(super) async fn inspect(
 ) -> Result<HttpResponse, ControlError> {
     let app_state = call.gateway()?;
     let Json(InspectRequest { token }) = &call.body;
-    let inspection = inspect_token(&app_state.gateway, app_state.jwks_max_age, token)
+    let inspection = inspect_token(&app_state.gateway, token)
         .map_err(|error| ControlError::invalid(format!("`token`: {error}")))?;
     Ok(ok(&inspection))
 }

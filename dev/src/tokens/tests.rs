@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use auth_gateway::startup::{self, ServiceDependencies};
 use josekit::jwk::Jwk;
@@ -15,7 +16,6 @@ use crate::gateways::with_signing_key;
 use crate::test_tokens::{self, TestToken};
 
 const NOW: u64 = 1_800_000_000;
-const MAX_AGE: Duration = Duration::from_secs(300);
 
 struct Fixture {
     gateway: Arc<Gateway>,
@@ -48,7 +48,7 @@ impl Fixture {
     }
 
     fn inspect(&self, token: &str) -> Inspection {
-        inspect(&self.gateway, MAX_AGE, token).expect("a token")
+        inspect(&self.gateway, token).expect("a token")
     }
 
     /// Signs a token and returns its problems.
@@ -241,7 +241,7 @@ fn text_that_is_not_a_jwt_is_a_specific_error() {
         ("e30.W10.", NotAJwt::Unreadable("payload")),
         ("e30.e3.", NotAJwt::Unreadable("payload")),
     ] {
-        let inspected = inspect(&fixture.gateway, MAX_AGE, token).expect_err(token);
+        let inspected = inspect(&fixture.gateway, token).expect_err(token);
         assert_eq!(inspected, expected, "{token:?}");
     }
     assert!(!fixture.inspect("e30.e30.").valid);

@@ -209,7 +209,10 @@ async fn login_whose_client_goes_away_is_counted_as_aborted() {
     let calls = fixture.keycloak.request_count();
     let mut connection = Connection::to(fixture.gateway.addresses().public);
     connection.send(post(LOGIN, ALICE));
-    until("the call", async || fixture.keycloak.request_count() > calls).await;
+    until("the call", async || {
+        fixture.keycloak.request_count() > calls
+    })
+    .await;
     let aborted = || exposition(&fixture.gateway).count(&requests("login", "aborted"));
     assert_eq!(aborted(), 0);
     drop(connection);

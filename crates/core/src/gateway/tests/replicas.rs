@@ -212,6 +212,22 @@ async fn introspection_started_in_a_gap_is_repeated_after_it() {
     assert_eq!(refused, Some(InvalidSession::Ended.into()));
 }
 
+/// As when the machine is suspended meanwhile: no deadline of the call notices.
+#[tokio::test]
+async fn introspection_that_took_longer_than_the_freshness_is_repeated() {
+    let (gateway, session) = TestGateway::with_stale_session().await;
+    let mut calls = gateway.iam.hold(Operation::Introspection);
+    let (exchange, first) = gateway.exchange_in_flight(&session, &mut calls).await;
+    gateway.clock.advance(LIVENESS);
+    first.reply(active("alice", "read"));
+    calls
+        .next()
+        .await
+        .reply(Reply::Introspection(Introspection::Inactive));
+    let refused = exchange.await.unwrap().err();
+    assert_eq!(refused, Some(InvalidSession::Ended.into()));
+}
+
 #[tokio::test]
 async fn after_a_gap_fresh_data_is_introspected_again() {
     let (gateway, session) = TestGateway::with_session().await;

@@ -10,7 +10,7 @@ use test_support::ManualClock;
 
 use super::test_gateway::{START, TestGateway, iam_parts, policy};
 use crate::Keys;
-use crate::keys::{KeySet, SealingKey};
+use crate::keys::{KeyPurpose, KeySet, KeyStore, SealingKey, generate, write_new};
 use test_support::scripted_iam::ScriptedIam;
 
 #[tokio::test]
@@ -44,4 +44,29 @@ async fn end_is_recorded_for_those_keys_only_that_may_have_sealed_a_live_session
     gateway.end_upstream_session("another");
     // The first two have expired, and only the key of this second may have sealed a live session.
     assert_eq!(revocations.count(), 1);
+}
+
+/// Another replica may have learnt of the successor last, and have used the old key for a whole lead longer.
+#[tokio::test]
+async fn end_is_recorded_for_a_key_that_another_replica_used_longer() {
+    let day = Duration::from_secs(86_400);
+    let clock = Arc::new(ManualClock::at(Duration::from_secs(START)));
+    let folder = tempfile::tempdir().unwrap();
+    let add_key = |first_use: u64| {
+        let first_use = Timestamp::from_second(first_use.cast_signed()).unwrap();
+        let key = generate(KeyPurpose::Sealing, first_use).unwrap();
+        write_new(folder.path(), &key).unwrap();
+    };
+    add_key(START - 1);
+    let mut keys = Keys::ephemeral(clock.now()).unwrap();
+    keys.sealing = KeyStore::open(folder.path().to_owned(), clock.now(), 2 * day).unwrap();
+    add_key(START + 2 * day.as_secs());
+    keys.sealing.reload(clock.now()).unwrap();
+    let iam = Arc::new(ScriptedIam::default());
+    let policy = policy();
+    let iams = vec![iam_parts(iam.clone(), policy.iam)];
+    let gateway = TestGateway::with_keys(iam, iams, clock, Arc::new(keys), policy.gateway);
+    gateway.clock.advance(4 * day);
+    gateway.end_upstream_session("upstream");
+    assert_eq!(gateway.inner.replica.revocations.count(), 2);
 }
