@@ -73,22 +73,22 @@ pub struct ClaimSource {
 
 impl ClaimSource {
     /// The value as a claim; `None`: it has another type.
-    fn typed(&self, value: &Value) -> Option<Value> {
+    fn typed(&self, value: Value) -> Option<Value> {
         const EXACT: u64 = 1 << 53;
-        match self.r#type {
-            ClaimType::Text => value.is_string().then(|| value.clone()),
+        let is_typed = match self.r#type {
+            ClaimType::Text => value.is_string(),
             ClaimType::Integer => {
                 let size = value.as_i64().map(i64::unsigned_abs);
                 size.is_some_and(|size| size <= EXACT)
-                    .then(|| value.clone())
             }
-            ClaimType::Boolean => value.is_boolean().then(|| value.clone()),
-            ClaimType::ListOfTexts => match value {
-                Value::String(_) => Some(Value::Array(vec![value.clone()])),
-                Value::Array(values) => values.iter().all(Value::is_string).then(|| value.clone()),
-                _ => None,
+            ClaimType::Boolean => value.is_boolean(),
+            ClaimType::ListOfTexts => match &value {
+                Value::String(_) => return Some(Value::Array(vec![value])),
+                Value::Array(values) => values.iter().all(Value::is_string),
+                _ => false,
             },
-        }
+        };
+        is_typed.then_some(value)
     }
 }
 
@@ -133,9 +133,21 @@ impl ClaimSources {
     ///
     /// [`IamError::UnreadableSession`] if one has another type or is required and missing, or if all are too long.
     pub fn read(&self, response: &Value) -> Result<Claims, IamError> {
+        self.read_with(|source| member(response, &source.member).cloned())
+    }
+
+    /// The claims with the value that `find` has for each.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub(crate) fn read_with(
+        &self,
+        find: impl Fn(&ClaimSource) -> Option<Value>,
+    ) -> Result<Claims, IamError> {
         let mut claims = String::new();
         for (name, source) in self.iter() {
-            let Some(value) = member(response, &source.member) else {
+            let Some(value) = find(source) else {
                 if source.required {
                     return Err(unreadable(
                         name,

@@ -189,7 +189,7 @@ impl Ldap {
 
     fn claims(&self, user: &Entry) -> Result<Claims, IamError> {
         let claims = &self.settings.claims;
-        claims.read(&user.members(claims))
+        claims.read_with(|source| user.claim(source))
     }
 
     async fn log_in(&self, credentials: &Credentials) -> Result<Authenticated, IamError> {

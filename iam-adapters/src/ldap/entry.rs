@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use ldap3::SearchEntry;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::Flavour;
-use crate::claims::{ClaimSources, ClaimType};
+use crate::claims::{ClaimSource, ClaimType};
 use crate::error::{IamError, Refusal};
 use crate::types::Subject;
 
@@ -126,29 +126,24 @@ impl Entry {
         Ok(incomplete.then_some(Refusal::Incomplete))
     }
 
-    /// The claims' attributes as JSON, each in the type of its claim if it can be. All others stay text, which
-    /// [`ClaimSources::read`] refuses.
-    pub(super) fn members(&self, claims: &ClaimSources) -> Value {
-        let members = claims.iter().filter_map(|(_, source)| {
-            let mut values = self.texts(&source.member).map(|text| match source.r#type {
-                ClaimType::Integer => text
-                    .parse::<i64>()
-                    .map_or_else(|_| text.into(), Value::from),
-                ClaimType::Boolean if text.eq_ignore_ascii_case("TRUE") => true.into(),
-                ClaimType::Boolean if text.eq_ignore_ascii_case("FALSE") => false.into(),
-                ClaimType::Boolean | ClaimType::Text | ClaimType::ListOfTexts => Value::from(text),
-            });
-            let value = if source.r#type == ClaimType::ListOfTexts {
-                // A directory has sets and states them in any order (RFC 4512 section 2.5.1).
-                let mut values: Vec<_> = values.collect();
-                values.sort_by_cached_key(Value::to_string);
-                (!values.is_empty()).then_some(Value::Array(values))
-            } else {
-                values.next()
-            };
-            value.map(|value| (source.member.clone(), value))
+    /// The value of a claim as JSON, in the type of the claim if it can be. All others stay text, which
+    /// `ClaimSources::read_with` refuses. `None`: the attribute has no value.
+    pub(super) fn claim(&self, source: &ClaimSource) -> Option<Value> {
+        let mut values = self.texts(&source.member).map(|text| match source.r#type {
+            ClaimType::Integer => text
+                .parse::<i64>()
+                .map_or_else(|_| text.into(), Value::from),
+            ClaimType::Boolean if text.eq_ignore_ascii_case("TRUE") => true.into(),
+            ClaimType::Boolean if text.eq_ignore_ascii_case("FALSE") => false.into(),
+            ClaimType::Boolean | ClaimType::Text | ClaimType::ListOfTexts => Value::from(text),
         });
-        Value::Object(members.collect::<Map<_, _>>())
+        if source.r#type != ClaimType::ListOfTexts {
+            return values.next();
+        }
+        // A directory has sets and states them in any order (RFC 4512 section 2.5.1).
+        let mut values: Vec<_> = values.collect();
+        values.sort_by_cached_key(Value::to_string);
+        (!values.is_empty()).then_some(Value::Array(values))
     }
 }
 

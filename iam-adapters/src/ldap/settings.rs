@@ -229,15 +229,6 @@ impl AdapterSettings for LdapSettings {
                     "claims: the member of `{claim}` is no name of an attribute"
                 ));
             }
-            let mut before = self.claims.iter().take_while(|(other, _)| *other != claim);
-            let differs = before.find(|(_, other)| {
-                other.member.eq_ignore_ascii_case(&source.member) && other.r#type != source.r#type
-            });
-            if let Some((other, _)) = differs {
-                problems.add(format_args!(
-                    "claims: `{other}` and `{claim}` have the same member and different types"
-                ));
-            }
         }
         problems.common(self.ca_file.as_deref(), &self.claims);
         problems.found

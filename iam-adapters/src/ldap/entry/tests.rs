@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::claims::ClaimSources;
 
 const NOW: Duration = Duration::from_secs(1_800_000_000);
 
@@ -167,29 +168,48 @@ fn entry_without_a_single_subject_is_unreadable() {
     }
 }
 
+fn read(entry: &Entry, claims: Value) -> Result<Value, IamError> {
+    let claims: ClaimSources = serde_json::from_value(claims).unwrap();
+    let claims = claims.read_with(|source| entry.claim(source))?;
+    Ok(Value::Object(claims.to_json()))
+}
+
 #[test]
 fn attributes_become_claims_of_their_types_and_other_texts_are_refused() {
-    let claims = |table: Value| -> ClaimSources { serde_json::from_value(table).unwrap() };
     let entry = entry(&[
         ("employeeNumber", &["4711"]),
         ("isManager", &["TRUE"]),
         ("departmentNumber", &["a", "b"]),
         ("displayName", &["Alice"]),
     ]);
-    let all = claims(json!({
+    let all = json!({
         "number": {"member": "employeenumber", "type": "integer"},
         "manager": {"member": "isManager", "type": "boolean"},
         "departments": {"member": "departmentNumber", "type": "list_of_texts"},
         "name": {"member": "displayName"},
         "none": {"member": "missing", "type": "list_of_texts"},
-    }));
+    });
     assert_eq!(
-        Value::Object(all.read(&entry.members(&all)).unwrap().to_json()),
+        read(&entry, all).unwrap(),
         json!({"number": 4711, "manager": true, "departments": ["a", "b"], "name": "Alice"})
     );
-    let wrong = claims(json!({"number": {"member": "displayName", "type": "integer"}}));
-    let refused = wrong.read(&entry.members(&wrong)).unwrap_err();
+    let wrong = json!({"number": {"member": "displayName", "type": "integer"}});
+    let refused = read(&entry, wrong).unwrap_err();
     assert!(format!("{refused:#}").contains("`number`"), "{refused:#}");
+}
+
+#[test]
+fn claims_of_one_attribute_have_their_own_types() {
+    let entry = entry(&[("employeeNumber", &["4711", "12"])]);
+    let claims = json!({
+        "all": {"member": "employeeNumber", "type": "list_of_texts"},
+        "number": {"member": "employeeNumber", "type": "integer"},
+        "text": {"member": "employeeNumber"},
+    });
+    assert_eq!(
+        read(&entry, claims).unwrap(),
+        json!({"all": ["12", "4711"], "number": 4711, "text": "4711"})
+    );
 }
 
 #[test]

@@ -139,18 +139,6 @@ fn problem_of_two_settings_or_of_a_claim_has_no_value() {
         section(&groups).problems(false),
         ["iam.ldap.groups_filter: is no filter in the form of RFC 4515"]
     );
-    let twice = json!({
-        "all": {"member": "memberOf", "type": "list_of_texts"},
-        "first": {"member": "memberof"},
-        "groups": {"member": "memberOf", "type": "list_of_texts"},
-    });
-    assert_eq!(
-        section(&[("claims", twice)]).problems(false),
-        [
-            "iam.ldap.claims: `all` and `first` have the same member and different types",
-            "iam.ldap.claims: `first` and `groups` have the same member and different types",
-        ]
-    );
     let member = json!({"name": {"member": "/canary"}});
     assert_eq!(
         section(&[("claims", member)]).problems(false),
