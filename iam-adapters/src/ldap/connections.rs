@@ -2,6 +2,7 @@
 //! each login. A connection that a user was bound with is never used again.
 
 use std::io;
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -221,16 +222,16 @@ async fn open(
     };
     let host = url.host_str().unwrap_or_default();
     let host = format!("{host}:{}", url.port().unwrap_or(port));
-    let stream = connect_to_one(&host, deadline).await?;
+    let addresses: Vec<_> = lookup_host(host).await?.collect();
+    let stream = connect_to_one(&addresses, deadline).await?;
     stream.set_nodelay(true)?;
     let settings = settings.set_std_stream(StdStream::Tcp(stream.into_std()?));
     LdapConnAsync::from_url_with_settings(settings, url).await
 }
 
-/// Connects to the first address of the host that responds. Each has an equal part of the deadline: the name of a domain
+/// Connects to the first address of a host that responds. Each has an equal part of the deadline: the name of a domain
 /// can stand for all of its servers, and some of them may be down.
-async fn connect_to_one(host: &str, deadline: Duration) -> io::Result<TcpStream> {
-    let addresses: Vec<_> = lookup_host(host).await?.collect();
+async fn connect_to_one(addresses: &[SocketAddr], deadline: Duration) -> io::Result<TcpStream> {
     let part = deadline / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in addresses {
@@ -400,5 +401,55 @@ impl LdapConnection {
             }
         });
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpSocket;
+    use tokio::time::{advance, resume};
+
+    use super::*;
+
+    const DEADLINE: Duration = Duration::from_secs(60);
+
+    /// A socket that refuses connections until it listens.
+    fn bound() -> (TcpSocket, SocketAddr) {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        let any = "127.0.0.2:0".parse().expect("an address");
+        socket.bind(any).expect("a free port");
+        let address = socket.local_addr().expect("an address");
+        (socket, address)
+    }
+
+    #[tokio::test]
+    async fn address_that_refuses_connections_is_passed_over() {
+        let ((_closed, refusing), (socket, listening)) = (bound(), bound());
+        let _listener = socket.listen(1).expect("a listener");
+        let stream = connect_to_one(&[refusing, listening], DEADLINE).await;
+        let peer = stream.and_then(|stream| stream.peer_addr());
+        assert_eq!(peer.expect("a connection"), listening);
+        let refused = connect_to_one(&[refusing], DEADLINE).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn address_that_responds_to_nothing_has_its_part_of_the_deadline() {
+        let ((full, silent), (socket, listening)) = (bound(), bound());
+        // Linux ignores further connections if one more than the backlog waits to be accepted.
+        let _full = full.listen(1).expect("a listener");
+        let _waiting =
+            [(); 2].map(|()| std::net::TcpStream::connect(silent).expect("in the queue"));
+        let _listener = socket.listen(1).expect("a listener");
+        let addresses = [silent, listening];
+        let connecting = timeout(DEADLINE, connect_to_one(&addresses, DEADLINE));
+        let (connected, ()) = tokio::join!(biased; connecting, async {
+            advance(DEADLINE / 2).await;
+            // The second connection takes the time that the system needs.
+            resume();
+        });
+        let stream = connected.expect("some of the deadline is left for the second address");
+        let peer = stream.and_then(|stream| stream.peer_addr());
+        assert_eq!(peer.expect("a connection"), listening);
     }
 }
