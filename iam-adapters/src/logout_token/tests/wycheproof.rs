@@ -54,10 +54,11 @@ fn is_supported(vector: &Vector) -> bool {
 }
 
 #[test]
+#[ignore = "needs the vectors of C2SP/wycheproof"]
 fn exactly_the_valid_signatures_are_verified() {
     let (mut good, mut bad) = (0, 0);
     for kind in KINDS {
-        for vector in vectors(kind).into_iter().flatten() {
+        for vector in vectors(kind) {
             // The strength of its key is the IAM's responsibility; tokens do not affect it.
             if vector.comment == "rejectsKeyWithRocaVulnerability" {
                 continue;
@@ -74,17 +75,15 @@ fn exactly_the_valid_signatures_are_verified() {
             *if expected { &mut good } else { &mut bad } += 1;
         }
     }
-    assert!(
-        good + bad == 0 || good >= 30 && bad >= 500,
-        "{good} and {bad}"
-    );
+    assert!(good >= 30 && bad >= 500, "{good} and {bad}");
 }
 
 #[tokio::test]
+#[ignore = "needs the vectors of C2SP/wycheproof"]
 async fn no_vector_is_accepted_as_a_logout_token() {
     let fixture = Fixture::new();
     for kind in KINDS {
-        for vector in vectors(kind).into_iter().flatten() {
+        for vector in vectors(kind) {
             if let Some(set) = published(&vector) {
                 fixture.iam.publish(&set);
             }

@@ -28,10 +28,11 @@ fn is_good(jwk: &Value, group: &str) -> bool {
 }
 
 #[test]
+#[ignore = "needs the vectors of C2SP/wycheproof"]
 fn exactly_the_valid_keys_of_wycheproof_sign_and_none_seals() {
     let (mut good, mut bad) = (0, 0);
     for kind in ["key", "signature", "crypto", "encryption"] {
-        for vector in vectors(kind).into_iter().flatten() {
+        for vector in vectors(kind) {
             // How a modulus was generated is not checked: the operator generates the key.
             if vector.comment == "rejectsKeyWithRocaVulnerability" {
                 continue;
@@ -60,8 +61,5 @@ fn exactly_the_valid_keys_of_wycheproof_sign_and_none_seals() {
             }
         }
     }
-    assert!(
-        good + bad == 0 || good >= 100 && bad >= 100,
-        "{good} and {bad}"
-    );
+    assert!(good >= 100 && bad >= 100, "{good} and {bad}");
 }

@@ -5,12 +5,13 @@ use test_support::wycheproof::{keys, vectors};
 use super::*;
 
 #[test]
+#[ignore = "needs the vectors of C2SP/wycheproof"]
 fn no_vector_opens_unchanged_or_with_the_header_of_session_tokens() {
     let own = key_set();
     let header = parts(&sealed("s"))[0].to_owned();
     let mut opened_with = 0;
     for kind in ["encryption", "signature", "crypto", "key"] {
-        for vector in vectors(kind).into_iter().flatten() {
+        for vector in vectors(kind) {
             // Also with the secret of the vector as the sealing key.
             let shared = keys(&vector.private).into_iter().filter_map(|key| {
                 let secret = BASE64.decode(key["k"].as_str()?).ok()?;
@@ -45,5 +46,5 @@ fn no_vector_opens_unchanged_or_with_the_header_of_session_tokens() {
             }
         }
     }
-    assert!(opened_with == 0 || opened_with >= 650, "{opened_with}");
+    assert!(opened_with >= 650, "{opened_with}");
 }
