@@ -129,14 +129,13 @@ impl State {
         &self.replicas[process.at]
     }
 
-    /// Whether the replica knows a revocation of the session.
-    pub(crate) fn knows(&self, at: usize, session: usize) -> bool {
-        let session = &self.sessions[session];
+    /// Whether the replica knows a revocation of the session: it recorded the revocation, or has it from another one.
+    pub(crate) fn knows(&self, at: usize, number: usize) -> bool {
+        let session = &self.sessions[number];
         let known = &self.replicas[at].gateway.replica.revocations;
-        let known = session.indexes.iter().filter_map(|index| known.get(index));
-        known
-            .into_iter()
-            .any(|known| session.began <= known.begun_until)
+        let mut known = session.indexes.iter().filter_map(|index| known.get(index));
+        self.was_recorded_by(self.replicas[at].process, number)
+            || known.any(|known| session.began <= known.begun_until)
     }
 
     /// Whether the stream in Redis has a revocation of the session.
@@ -237,9 +236,9 @@ impl State {
         }
     }
 
-    /// A revocation is recorded at a replica.
+    /// A replica must have recorded a revocation now.
     pub(crate) fn revoked(&mut self, by: Process, index: RevocationIndex) -> usize {
-        let revocation = Revocation {
+        let mut revocation = Revocation {
             index,
             by,
             until: 0,
@@ -247,6 +246,9 @@ impl State {
             returned: None,
             is_measured: self.is_measured(by),
         };
+        if !revocation.is_of_several() {
+            revocation.until = u64::MAX;
+        }
         self.revocations.push(revocation);
         let number = self.revocations.len() - 1;
         self.read_time(number);
@@ -262,9 +264,12 @@ impl State {
         }
     }
 
-    /// Reads the time of a revocation from the table of its replica.
+    /// Reads the time of a revocation of several sessions from the table of its replica. `check_times` compares it.
     fn read_time(&mut self, number: usize) {
         let revocation = &self.revocations[number];
+        if !revocation.is_of_several() {
+            return;
+        }
         let replica = &self.replicas[revocation.by.at];
         let known = replica.gateway.replica.revocations.get(&revocation.index);
         let until = known.map_or(revocation.until, |known| known.begun_until);
@@ -275,13 +280,9 @@ impl State {
     /// later.
     fn check_times(&mut self, session: usize, revocation: usize) {
         let (session, revocation) = (&self.sessions[session], &self.revocations[revocation]);
-        let is_of_several = matches!(
-            revocation.index.0,
-            RevocationKind::Subject | RevocationKind::Iam
-        );
         let matches = session.indexes.contains(&revocation.index);
         let is_measured = session.is_measured && revocation.is_measured;
-        if !(is_of_several && matches && is_measured) {
+        if !(revocation.is_of_several() && matches && is_measured) {
             return;
         }
         let Some(returned) = revocation.returned else {
@@ -313,13 +314,8 @@ impl State {
                 let has_expired =
                     self.replica(request.process).unix_seconds() >= session.expires_at;
                 let has_ended = self.iam.ended_at(session.upstream) <= now;
-                let (upstream, known) = (
-                    session.indexes[1],
-                    &self.replica(request.process).gateway.replica,
-                );
-                let is_known = known.revocations.get(&upstream).is_some();
                 self.ensure(
-                    has_expired || has_ended || is_known,
+                    has_expired || has_ended,
                     format_args!("a logout is confirmed that the IAM does not know"),
                 );
                 self.cases.count("logout");
@@ -397,9 +393,8 @@ impl State {
                 "a token {late:?} after the end of its session at the IAM, later than {bound:?}"
             ),
         );
-        let is_known = self.knows(at, number) || self.was_recorded_by(request.process, number);
         self.ensure(
-            !is_known,
+            !self.knows(at, number),
             format_args!("a token although replica {at} knows the revocation"),
         );
         let is_promised = self.has_propagated(number);
@@ -474,6 +469,13 @@ impl State {
             has_expired || has_ended || is_revoked,
             format_args!("a living session is refused"),
         );
+    }
+}
+
+impl Revocation {
+    /// Whether its time decides which sessions it ends. One of a single session ends it whenever that began.
+    const fn is_of_several(&self) -> bool {
+        matches!(self.index.0, RevocationKind::Subject | RevocationKind::Iam)
     }
 }
 

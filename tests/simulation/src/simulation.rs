@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use auth_gateway_core::Gateway;
 use auth_gateway_core::request::RequestContext;
-use auth_gateway_core::revocations::RevocationIndex;
 use auth_gateway_core::revoked_sessions::RevokedSessions;
 use auth_gateway_core::session_id::SessionId;
 use fastrand::Rng;
@@ -309,8 +308,11 @@ impl World {
                 let mut revocation = None;
                 std::future::poll_fn(|context| {
                     let polled = logout.as_mut().poll(context);
-                    revocation
-                        .get_or_insert_with(|| world.state().logged_out(request.process, session));
+                    revocation.get_or_insert_with(|| {
+                        let mut state = world.state();
+                        let index = state.sessions[session].indexes[0];
+                        state.revoked(request.process, index)
+                    });
                     polled
                 })
                 .await
@@ -328,7 +330,7 @@ impl World {
                 world.time.now(),
                 format_args!("  logout of session {session} at {at}: {shown}"),
             );
-            if let Some(Some(revocation)) = revocation {
+            if let Some(revocation) = revocation {
                 state.revocation_returned(revocation);
             }
             state.check_logout(request, session, &result);
@@ -489,16 +491,6 @@ impl State {
         if replica.process == process {
             replica.measured_at.get_or_insert(self.time.now());
         }
-    }
-
-    fn logged_out(&mut self, process: Process, session: usize) -> Option<usize> {
-        let index: RevocationIndex = self.sessions[session].indexes[0];
-        let known = &self.replicas[process.at].gateway.replica.revocations;
-        // Not if the session has expired by the clock of the replica.
-        known
-            .get(&index)
-            .is_some()
-            .then(|| self.revoked(process, index))
     }
 
     fn redis_faulty_until(&mut self, until: Duration) {
