@@ -1,12 +1,18 @@
-"""Checks every response against the guarantees, and counts for the report."""
+"""Checks every response against the guarantees, and counts for the report.
 
+    python3 tests/chaos/checker.py    checks the bounds with outages at known times
+"""
+
+import sys
 import threading
 import time
 from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
 
 import jwt
 
-from clients import RETRYABLE, SCOPE
+from clients import RETRYABLE, SCOPE, Session
 
 # Tolerance for the time between the decision of one replica and that of another.
 SLACK_SECONDS = 3
@@ -117,7 +123,7 @@ class Checker:
         since = started - session.logout_confirmed
         if since <= 0:
             return
-        bound = self._bound(session, started)
+        bound = self._bound(session, started, time.monotonic())
         if bound is None:
             self._increment("granted after logout, as stale_if_error allows")
         elif since > bound:
@@ -125,19 +131,28 @@ class Checker:
         else:
             self._increment("granted after logout, within the bound")
 
-    def _bound(self, session, now):
-        """Seconds after the end of a session in which another replica may still accept it. None: until `stale_if_error`
-        ends, because neither Keycloak nor Redis could report the end."""
-        ended = session.logout_confirmed
-        published = self.redis is not None and not self.redis.overlap(ended - SLACK_SECONDS, now)
-        if published:
+    def _bound(self, session, started, now):
+        """Seconds after the end of a session in which a request of this time may still be granted (docs/guarantees.md). None:
+        no bound is promised while neither Keycloak nor Redis can report the end, nor for a revocation that was lost."""
+        if self.redis is not None and not self.redis.overlap(started - SLACK_SECONDS, now) and not self._may_be_lost(session):
             return SLACK_SECONDS
         if session.revoked:
             # Keycloak calls the session active.
             return None
-        if self.keycloak.overlap(ended - self.freshness, now):
+        if self.keycloak.overlap(started, now):
             return None
         return self.freshness + SLACK_SECONDS
+
+    def _may_be_lost(self, session):
+        """Whether in one outage of Redis each replica was restarted that knew the revocation, so that none adds it again; also
+        if it is not known which replica knew it."""
+        for begin, end in self.redis.since(session.logout_confirmed - SLACK_SECONDS):
+            was_shared = session.logout_confirmed < begin - SLACK_SECONDS
+            knew = [gateway for name, gateway in self.gateways.items() if was_shared or name == session.ended_by]
+            since = max(session.logout_started, begin - SLACK_SECONDS)
+            if all(any(since <= start <= end for start in gateway.starts) for gateway in knew):
+                return True
+        return False
 
     def _verify(self, session, body):
         token = body["access_token"]
@@ -150,3 +165,36 @@ class Checker:
             return self.violation("wrong user", f"{claims['sub']} instead of {session.user.subject}")
         if not claims.get("scope") == body["scope"] == session.user.scope:
             self.violation("wrong scope", f"{body['scope']!r} of {SCOPE!r} instead of {session.user.scope!r}")
+
+
+def check_bounds():
+    """Raises AssertionError if a bound is another one than documented: in an outage of Redis or Keycloak, or after it."""
+    from servers import Outages
+
+    freshness, redis, keycloak = 5, Outages(0, [(100, 112)]), Outages(0, [(200, 220)])
+
+    def bound(at, confirmed, revoked=False, restarts=(), redis=redis):
+        """Of a session that ended at the replica `a`. `restarts`: of replicas, with their times."""
+        gateways = [SimpleNamespace(name=name, starts=[0, *(time for of, time in restarts if of == name)]) for name in "abc"]
+        session = Session(None, "", "", 0, confirmed, confirmed, "a", revoked)
+        return Checker(gateways, keycloak, redis, freshness, "")._bound(session, at, at)
+
+    after_freshness = freshness + SLACK_SECONDS
+    all_restarted = [("a", 102), ("b", 105), ("c", 111)]
+    assert bound(60, 50) == bound(60, 50, revoked=True) == SLACK_SECONDS, "with Redis"
+    assert bound(105, 50) == after_freshness and bound(105, 50, revoked=True) is None, "while Redis is down"
+    assert bound(116, 50) == bound(116, 50, revoked=True) == SLACK_SECONDS, "when Redis is back"
+    assert bound(116, 105) == bound(116, 105, revoked=True) == SLACK_SECONDS, "when Redis is back, for an end in its outage"
+    assert bound(116, 50, True, all_restarted[1:]) == SLACK_SECONDS, "a replica has added the revocation again"
+    assert bound(116, 50, True, all_restarted) is None, "no replica knew the revocation"
+    assert bound(116, 103, True, all_restarted[1:]) == SLACK_SECONDS, "only others were restarted"
+    assert bound(116, 101, True, all_restarted[:1]) is None, "the only replica that knew the revocation was restarted"
+    assert bound(116, 101, False, all_restarted[:1]) == after_freshness, "Keycloak knows the logout"
+    assert bound(210, 190, redis=None) is None, "without Redis, while Keycloak is down"
+    assert bound(221, 190, redis=None) == after_freshness, "without Redis, when Keycloak is back"
+    assert bound(60, 50, revoked=True, redis=None) is None, "without Redis, no other replica knows a revocation"
+
+
+if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).resolve().parent.parent / "live"))
+    check_bounds()

@@ -40,6 +40,8 @@ class Session:
     # When the first attempt to log out started, and when the first one was confirmed.
     logout_started: float = float("inf")
     logout_confirmed: float = float("inf")
+    # The replica that confirmed it; empty if it is not known which.
+    ended_by: str = ""
     # By an operator: the IAM has no record of it.
     revoked: bool = False
     # The start of the last exchange of this session, by replica.
@@ -64,7 +66,7 @@ class Operator:
         self.gateways, self.token = gateways, token
 
     def revoke(self, session_id, rng):
-        """Returns whether a replica has recorded it. Tries the next replica if one is down."""
+        """Returns the name of the replica that has recorded it; None if all are down."""
         for gateway in rng.sample(self.gateways, len(self.gateways)):
             request = urllib.request.Request(
                 f"http://127.0.0.1:{gateway.management}/admin/v1/sessions/revoke",
@@ -72,12 +74,12 @@ class Operator:
                 {"content-type": "application/json", "authorization": f"Bearer {self.token}"})
             try:
                 with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS):
-                    return True
+                    return gateway.name
             except urllib.error.HTTPError:
                 raise
             except OSError:
                 continue
-        return False
+        return None
 
 
 class Client(threading.Thread):
@@ -137,7 +139,7 @@ class Client(threading.Thread):
         session.logout_started = min(session.logout_started, time.monotonic())
         started, response = self.send_with_retry("logout", "/api/v1/auth/logout", session.pair())
         if self.checker.logged_out(session, started, response):
-            session.logout_confirmed = time.monotonic()
+            session.ended_by, session.logout_confirmed = response.server, time.monotonic()
             self.ended = [*self.ended[1 - self.ENDED_SESSIONS:], session]
         else:
             # A client without a confirmed logout tries again later.
@@ -146,8 +148,8 @@ class Client(threading.Thread):
     def revoke(self, session):
         """An operator ends it at a replica that is running."""
         session.logout_started = min(session.logout_started, time.monotonic())
-        if self.operator.revoke(session.session_id, self.rng):
-            session.revoked, session.logout_confirmed = True, time.monotonic()
+        if by := self.operator.revoke(session.session_id, self.rng):
+            session.ended_by, session.revoked, session.logout_confirmed = by, True, time.monotonic()
             self.checker.revoked()
             self.ended = [*self.ended[1 - self.ENDED_SESSIONS:], session]
         else:

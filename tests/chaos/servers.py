@@ -110,6 +110,8 @@ class Gateway(Server):
     def __init__(self, number, folder, binary, settings):
         super().__init__(f"replica-{number}", folder)
         self.binary = binary
+        # When each of its processes was started.
+        self.starts = []
         self.public, self.management = machine.free_ports(2)
         self.settings = {
             **settings,
@@ -119,6 +121,10 @@ class Gateway(Server):
 
     def command(self):
         return [self.binary]
+
+    def start(self):
+        self.starts.append(time.monotonic())
+        super().start()
 
     def environment(self):
         return settings_environment(self.settings)
@@ -344,10 +350,11 @@ class Keycloak(Launched):
 class Outages:
     """When a server was down: from just before the kill until all replicas have detected its restart."""
 
-    def __init__(self, detection_seconds):
+    def __init__(self, detection_seconds, windows=()):
+        """`windows`: the beginnings and ends of earlier ones."""
         self.detection_seconds = detection_seconds
         self._lock = threading.Lock()
-        self._windows = []
+        self._windows = [[*window] for window in windows]
 
     def begin(self):
         with self._lock:
@@ -358,8 +365,12 @@ class Outages:
             self._windows[-1][1] = time.monotonic() + self.detection_seconds
 
     def overlap(self, begin, end):
+        return any(start <= end for start, _ in self.since(begin))
+
+    def since(self, begin):
+        """The beginnings and ends of those that were not over then."""
         with self._lock:
-            return any(start <= end and begin <= stop for start, stop in self._windows)
+            return [(start, stop) for start, stop in self._windows if begin <= stop]
 
     def total(self, now):
         with self._lock:
