@@ -415,6 +415,10 @@ fn audience_by_scope_is_a_list_of_tables() {
             r#"token.audiences: must name the audience of "a" (set in FILE)"#,
         ),
         (
+            "scope = 'a'\naudience = '*'",
+            r#"token.audiences: must name the audience of "a" (set in FILE)"#,
+        ),
+        (
             "scope = 'a'\naudience = 'x'\nscopes = 'b'",
             "token.audiences: unknown field `scopes`, expected `scope` or `audience` (set in FILE)",
         ),
@@ -422,6 +426,10 @@ fn audience_by_scope_is_a_list_of_tables() {
         let file = format!("[[token.audiences]]\n{entry}");
         assert_eq!(problems(&file, &[]), [problem]);
     }
+    assert_eq!(
+        problems("[token]\naudience = ['orders', '*']", &[]),
+        ["token.audience: must not name an empty audience or `*` (set in FILE)"]
+    );
     assert_eq!(
         problems("[token]\ntype = 'jwt'", &[]),
         ["token.type: expected `at+jwt` or `JWT` (set in FILE)"]

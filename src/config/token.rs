@@ -68,14 +68,14 @@ impl TokenSettings {
         if self.lifetime.subsec_nanos() != 0 {
             problems.add("token.lifetime", "must be whole seconds, as expires_in is");
         }
-        if self.audience.iter().any(String::is_empty) {
-            problems.add("token.audience", "must not name an empty audience");
+        if !self.audience.iter().all(|audience| is_audience(audience)) {
+            problems.add("token.audience", "must not name an empty audience or `*`");
         }
         for entry in &self.audiences {
             if let Err(invalid) = ScopePattern::parse(&entry.scope) {
                 problems.add("token.audiences", format!("{:?} {invalid}", entry.scope));
             }
-            if entry.audience.is_empty() {
+            if !is_audience(&entry.audience) {
                 problems.add(
                     "token.audiences",
                     format!("must name the audience of {:?}", entry.scope),
@@ -92,4 +92,9 @@ impl TokenSettings {
             );
         }
     }
+}
+
+/// Whether it names something. Some services accept a token for `*` although it is not for them.
+fn is_audience(audience: &str) -> bool {
+    !matches!(audience, "" | "*")
 }

@@ -12,6 +12,7 @@ use actix_web::http::header::{self, HeaderMap, HeaderValue};
 use crate::telemetry::metrics::Route;
 
 use super::app_state::AppState;
+use super::caching::no_store;
 
 /// How long browsers may keep the response to a preflight, in seconds: no longer in Chromium.
 const MAX_AGE: &str = "7200";
@@ -50,7 +51,10 @@ impl Readers {
             && matches!(self, Self::OfRequest(Some(_)))
             && (request.headers()).contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
         is_preflight.then(|| {
-            HttpResponse::NoContent()
+            let mut response = HttpResponse::NoContent();
+            // A browser keeps it in a cache of its own, for the maximum age.
+            no_store(&mut response);
+            response
                 .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, "POST"))
                 .insert_header((
                     header::ACCESS_CONTROL_ALLOW_HEADERS,

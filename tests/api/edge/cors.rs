@@ -148,6 +148,7 @@ fn preflight_of_an_allowed_origin_is_answered_and_may_be_kept() {
             ],
         );
         in_form(&answer);
+        assert_eq!(answer.header("cache-control"), Some("no-store"));
         assert_eq!(connection.send(post(path, "[]")).answer().status, 400);
     }
     let of = |route| format!("auth_gateway_requests_total{{outcome=\"ok\",route=\"{route}\"}}");
