@@ -66,8 +66,12 @@ impl fmt::Display for Detail {
 pub enum IamError {
     /// The IAM refuses this user. The only variant that is not a fault.
     Refused(Refusal),
-    /// No response: connection refused or reset, no such host.
+    /// No connection: refused, no such host, or not in time. The IAM has received nothing.
     Unreachable(Detail),
+    /// The connection broke before the response was complete. The IAM may have received the request, and have
+    /// failed because of it.
+    #[strum(serialize = "unreachable")]
+    Disconnected(Detail),
     /// No response within the deadline of the operation.
     TimedOut(Duration),
     /// The IAM reported its own failure (a 5xx).
@@ -122,6 +126,7 @@ impl StdError for IamError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::Unreachable(detail)
+            | Self::Disconnected(detail)
             | Self::Unreadable(detail)
             | Self::UnreadableSession(detail) => detail.source.as_deref().map(|cause| cause as _),
             Self::PermissionSource(fault) | Self::PossibleRefusal(fault) => fault.source(),
@@ -170,7 +175,9 @@ impl IamError {
     fn describe(&self, server: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(refusal) => write!(f, "{server} refused the login: {refusal}"),
-            Self::Unreachable(detail) => write!(f, "{server} cannot be reached: {detail}"),
+            Self::Unreachable(detail) | Self::Disconnected(detail) => {
+                write!(f, "{server} cannot be reached: {detail}")
+            }
             Self::TimedOut(deadline) => write!(f, "{server} did not respond within {deadline:?}"),
             Self::Failed(detail) => write!(f, "{server} failed: {detail}"),
             Self::Throttled { .. } => write!(f, "{server} limits the rate of calls"),
@@ -197,7 +204,7 @@ impl IamError {
     #[must_use]
     pub fn with_hint(mut self, hint: &str) -> Self {
         match &mut self {
-            Self::Unreachable(detail) | Self::Unreadable(detail) => {
+            Self::Unreachable(detail) | Self::Disconnected(detail) | Self::Unreadable(detail) => {
                 detail.text.to_mut().push_str(hint);
             }
             Self::Failed(detail) | Self::Misconfigured { detail, .. } => detail.push_str(hint),

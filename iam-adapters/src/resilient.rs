@@ -313,7 +313,10 @@ impl IamAdapter for ResilientAdapter {
 /// available, and a pause would change nothing.
 fn is_failure(error: &IamError) -> bool {
     match error {
-        IamError::Unreachable(_) | IamError::TimedOut(_) | IamError::Failed(_) => true,
+        IamError::Unreachable(_)
+        | IamError::Disconnected(_)
+        | IamError::TimedOut(_)
+        | IamError::Failed(_) => true,
         IamError::Refused(_)
         | IamError::Throttled { .. }
         | IamError::Unreadable(_)

@@ -27,7 +27,9 @@ pub(super) fn call(
     let response = runtime()?.block_on(async { timeout(deadline, call(client)).await });
     Ok(match response {
         Err(_) => Err(late.to_owned()),
-        Ok(Err(IamError::Unreachable(why))) => Err(format!("{why:#}")),
+        Ok(Err(IamError::Unreachable(why) | IamError::Disconnected(why))) => {
+            Err(format!("{why:#}"))
+        }
         Ok(response) => response.map_err(|error| format!("{error:#}")),
     })
 }

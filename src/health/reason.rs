@@ -121,7 +121,7 @@ impl ReasonCode {
     /// that the IAM did not receive.
     pub(crate) const fn of_fault(fault: &IamError) -> Option<Self> {
         Some(match fault {
-            IamError::Unreachable(_) => Self::Unreachable,
+            IamError::Unreachable(_) | IamError::Disconnected(_) => Self::Unreachable,
             IamError::TimedOut(_) => Self::TimedOut,
             IamError::Failed(_) => Self::Failed,
             IamError::Throttled { .. } => Self::Throttled,

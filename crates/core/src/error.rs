@@ -147,6 +147,7 @@ impl From<IamError> for GatewayError {
         match *error.fault() {
             IamError::Refused(refusal) => Self::Refused(refusal),
             IamError::Unreachable(_)
+            | IamError::Disconnected(_)
             | IamError::Failed(_)
             | IamError::CircuitOpen
             | IamError::PermissionSource(_)

@@ -553,6 +553,7 @@ impl fmt::Debug for IntrospectionCache {
 fn is_unanswered(fault: &IamError) -> bool {
     match fault.fault() {
         IamError::Unreachable(_)
+        | IamError::Disconnected(_)
         | IamError::TimedOut(_)
         | IamError::Failed(_)
         | IamError::Throttled { .. }
@@ -571,7 +572,8 @@ fn is_unanswered(fault: &IamError) -> bool {
 /// made, or the circuit breaker limits the calls.
 const fn may_be_of_one_session(fault: &IamError) -> bool {
     match fault {
-        IamError::TimedOut(_)
+        IamError::Disconnected(_)
+        | IamError::TimedOut(_)
         | IamError::Failed(_)
         | IamError::Throttled { .. }
         | IamError::Refused(_)

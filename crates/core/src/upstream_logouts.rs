@@ -253,6 +253,7 @@ impl FaultEffect {
                 pause_min: retry_after.unwrap_or_default().min(RETRY_AFTER_MAX),
             },
             IamError::Unreachable(_)
+            | IamError::Disconnected(_)
             | IamError::TimedOut(_)
             | IamError::Failed(_)
             | IamError::Unreadable(_)

@@ -44,12 +44,15 @@ pub(super) fn of(error: reqwest::Error) -> IamError {
     if error.is_connect() && error.is_timeout() {
         return IamError::Unreachable("no connection within the connect deadline".into());
     }
-    let phase = match (error.is_connect(), error.is_body() || error.is_decode()) {
-        (true, _) => "no connection".into(),
-        (_, true) => "the connection broke within the response".into(),
-        _ => format!("the connection broke{hint}"),
+    if error.is_connect() {
+        return IamError::Unreachable(Detail::caused_by("no connection", InnermostCause(error)));
+    }
+    let phase = if error.is_body() || error.is_decode() {
+        "the connection broke within the response".to_owned()
+    } else {
+        format!("the connection broke{hint}")
     };
-    IamError::Unreachable(Detail::caused_by(phase, InnermostCause(error)))
+    IamError::Disconnected(Detail::caused_by(phase, InnermostCause(error)))
 }
 
 /// An error of the operating system or of hyper. The errors around it have addresses.

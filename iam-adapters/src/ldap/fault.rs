@@ -79,6 +79,6 @@ pub(super) fn fault(error: LdapError, scheme: &str) -> IamError {
             Misconfiguration::Other,
             "a filter cannot be sent: check users_filter and groups_filter",
         ),
-        _ => IamError::Unreachable("the connection broke".into()),
+        _ => IamError::Disconnected("the connection broke".into()),
     }
 }

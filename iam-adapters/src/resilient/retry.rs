@@ -35,7 +35,7 @@ where
         let caught = AssertUnwindSafe(attempt()).catch_unwind().await;
         let panicked = |_| Err(IamError::Unreadable("the adapter panicked".into()));
         match caught.unwrap_or_else(panicked) {
-            Err(IamError::Unreachable(_))
+            Err(IamError::Unreachable(_) | IamError::Disconnected(_))
                 if retries > 0 && permit.is_none_or(Permit::take_retry) =>
             {
                 retries -= 1;

@@ -104,7 +104,8 @@ impl LoginRateLimiter {
             Ok(_) => AttemptOutcome::Success,
             Err(IamError::Refused(_) | IamError::PossibleRefusal(_)) => AttemptOutcome::Refused,
             Err(
-                IamError::TimedOut(_)
+                IamError::Disconnected(_)
+                | IamError::TimedOut(_)
                 | IamError::Failed(_)
                 | IamError::Unreadable(_)
                 | IamError::UnreadableSession(_),

@@ -213,6 +213,7 @@ fn every_fault_is_repeated_unless_only_other_settings_could_change_the_answer() 
     for (fault, effect) in [
         (IamError::Refused(Refusal::Disabled), FaultEffect::Final),
         (IamError::Unreachable(text().into()), FaultEffect::FAILED),
+        (IamError::Disconnected(text().into()), FaultEffect::FAILED),
         (IamError::TimedOut(PAUSE_MIN), FaultEffect::FAILED),
         (IamError::Failed(text()), FaultEffect::FAILED),
         (IamError::Unreadable(text().into()), FaultEffect::FAILED),

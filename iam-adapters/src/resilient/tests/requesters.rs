@@ -4,8 +4,12 @@ use super::circuit::{Fixture, PAUSE, failed};
 use super::*;
 
 /// Failures that may be about one account alone.
-fn failures() -> [IamError; 2] {
-    [failed(), IamError::TimedOut(Duration::from_secs(5))]
+fn failures() -> [IamError; 3] {
+    [
+        failed(),
+        IamError::TimedOut(Duration::from_secs(5)),
+        IamError::Disconnected("the connection broke".into()),
+    ]
 }
 
 impl Fixture {

@@ -219,6 +219,7 @@ async fn upstream_session_too_large_for_a_token_fails_the_login_and_is_ended() {
 pub(super) fn faults() -> Vec<IamError> {
     vec![
         IamError::Unreachable("refused".into()),
+        IamError::Disconnected("broke".into()),
         IamError::TimedOut(Duration::from_secs(2)),
         IamError::Failed("502".to_owned()),
         IamError::Throttled { retry_after: None },
@@ -236,6 +237,7 @@ fn each_adapter_fault_maps_to_its_gateway_error() {
         means[..],
         [
             GatewayError::Unavailable(IamError::Unreachable(_)),
+            GatewayError::Unavailable(IamError::Disconnected(_)),
             GatewayError::TooSlow(IamError::TimedOut(_)),
             GatewayError::Unavailable(IamError::Failed(_)),
             GatewayError::Throttled {

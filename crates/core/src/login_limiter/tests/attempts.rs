@@ -72,6 +72,7 @@ fn fault_does_not_count_against_its_account() {
 #[test]
 fn fault_that_may_be_of_one_account_counts_against_the_address() {
     for (fault, counts) in [
+        (IamError::Disconnected("".into()), true),
         (IamError::TimedOut(Duration::ZERO), true),
         (IamError::Failed(String::new()), true),
         (IamError::Unreadable("".into()), true),
