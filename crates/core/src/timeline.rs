@@ -95,17 +95,16 @@ impl Timeline {
             error: half,
             at: received.monotonic,
         };
-        let mut state = self.state();
-        let is_better = match &*state {
-            TimelineState::Measured(old) => {
-                new.error <= old.error
-                    || new.at.saturating_sub(old.at) >= PREFERRED
-                    || new.origin.abs_diff(old.origin) > new.error + old.error
+        match &mut *self.state() {
+            // It confirms a more exact one. The wall clock may have been set since.
+            TimelineState::Measured(old)
+                if new.error > old.error
+                    && new.at.saturating_sub(old.at) < PREFERRED
+                    && new.origin.abs_diff(old.origin) <= new.error + old.error =>
+            {
+                old.wall_origin = new.wall_origin;
             }
-            TimelineState::Alone | TimelineState::Unmeasured => true,
-        };
-        if is_better {
-            *state = TimelineState::Measured(new);
+            state => *state = TimelineState::Measured(new),
         }
         clock::offset(sent, store, Duration::ZERO, received)
     }
@@ -216,6 +215,15 @@ mod tests {
             timeline.beginning_at(clock.now()),
             millis(NOON + 300 * SECOND)
         );
+    }
+
+    #[test]
+    fn clock_that_was_set_forward_moves_no_revocation_once_the_store_has_confirmed_the_time_line() {
+        let (clock, timeline) = timeline(true);
+        measure(&clock, &timeline, NOON, Duration::ZERO);
+        clock.set_wall(NOON + 300 * SECOND);
+        measure(&clock, &timeline, NOON, SECOND);
+        assert_eq!(timeline.now(), millis(NOON + SECOND));
     }
 
     #[test]
