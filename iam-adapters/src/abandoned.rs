@@ -1,6 +1,6 @@
 //! Ends sessions of the IAM that no client will receive, because a login failed or was cancelled.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use opentelemetry::trace::FutureExt as _;
@@ -10,19 +10,25 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tracing::Instrument as _;
 
+use crate::adapter::IamAdapter;
 use crate::client::UpstreamClient;
 use crate::error::IamError;
+use crate::types::UpstreamSession;
 
 /// For each request. No client waits for it, so it may take longer than a logout.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// The number of calls in flight. No request waits for them, but a command that exits after a login
+/// The number of calls of [`end_with`] in flight. No request waits for them, but a command that exits after a login
 /// does.
 static IN_FLIGHT: LazyLock<watch::Sender<usize>> = LazyLock::new(watch::Sender::default);
 
-/// Ends a session with the call `end` in its own task, because no client waits for it. Without a
-/// runtime nothing can be sent, and the session ends when it expires.
-pub fn end_session<F>(adapter: &'static str, end: F)
+/// Ends a session in a task of its own, because no client waits for it. Without a runtime nothing can be
+/// sent, and the session ends when it expires.
+pub fn end_session(iam: Arc<dyn IamAdapter>, session: UpstreamSession) {
+    end_with(iam.name(), async move { iam.end_session(&session).await });
+}
+
+fn end_with<F>(adapter: &'static str, end: F)
 where
     F: Future<Output = Result<(), IamError>> + Send + 'static,
 {
@@ -62,7 +68,7 @@ fn end_by(
     requests: Result<Vec<RequestBuilder>, IamError>,
 ) {
     let http = http.clone();
-    end_session(adapter, async move {
+    end_with(adapter, async move {
         let mut ended = Ok(());
         for request in requests? {
             let sent = http.send(request.timeout(DEADLINE)).await;
@@ -75,7 +81,7 @@ fn end_by(
     });
 }
 
-/// Waits until all calls of [`end_session`] in this process have ended.
+/// Waits until all these calls in this process have ended.
 pub async fn calls_ended() {
     let mut calls = IN_FLIGHT.subscribe();
     // Fails only if the sender is dropped, which is static.

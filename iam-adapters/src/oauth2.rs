@@ -361,6 +361,7 @@ impl OAuth2 {
         let Some(revocation) = &endpoints.revocation else {
             return Ok(());
         };
+        let mut refused = None;
         for (token, kind) in tokens.all() {
             let request = self.revocation_request(revocation, token, kind)?;
             let response = self.server.http.send(request).await?;
@@ -368,16 +369,22 @@ impl OAuth2 {
             let is_dispensable = kind != tokens.introspected
                 && error_code(&response).as_deref() == Some(UNSUPPORTED_TOKEN_TYPE);
             if !is_revoked(&response) && !is_dispensable {
-                // Many servers refuse to revoke a token that has ended, also with the one before.
-                let has_failed = response.fault().is_some();
-                if has_failed
-                    || self.introspect_session(session).await != Ok(Introspection::Inactive)
-                {
-                    return Err(self.server.rejected(&response).into_fault());
+                let fault = self.server.rejected(&response).into_fault();
+                if response.fault().is_some() {
+                    return Err(fault);
                 }
+                refused.get_or_insert(fault);
             }
         }
-        Ok(())
+        // Many servers refuse to revoke a token that has ended, also with the one before.
+        match refused {
+            Some(fault)
+                if self.introspect_session(session).await != Ok(Introspection::Inactive) =>
+            {
+                Err(fault)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn revocation_request(

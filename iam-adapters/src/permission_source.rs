@@ -12,8 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use scopeguard::ScopeGuard;
 use tokio::sync::Semaphore;
 
+use crate::abandoned;
 use crate::adapter::{Capabilities, IamAdapter};
 use crate::clock::Clock;
 use crate::error::IamError;
@@ -146,10 +148,14 @@ impl IamAdapter for WithPermissionSource {
     ) -> Result<Authenticated, IamError> {
         let mut login = self.iam.authenticate(credentials, client).await?;
         if let Some(at_iam) = login.permissions.take() {
+            let (iam, session) = (Arc::clone(&self.iam), login.session.clone());
+            // If the client does not wait for the decision.
+            let abandoned = scopeguard::guard((), |()| abandoned::end_session(iam, session));
             let (subject, groups) = (&login.session.subject, login.groups.take());
             let permissions = self.permissions(subject, &at_iam, groups.as_deref()).await;
             // The session has begun. Without permissions, the first exchange reports the fault.
             login.permissions = permissions.ok();
+            ScopeGuard::into_inner(abandoned);
         }
         Ok(login)
     }

@@ -546,11 +546,7 @@ fn expiry(iam: &Iam, authenticated: &Authenticated, requested_at: Moment) -> u64
 
 /// Ends an IAM session whose client gets no session token. The client does not wait for it.
 fn abandon(iam: &Iam, upstream: &UpstreamSession) {
-    let (adapter, upstream) = (Arc::clone(&iam.adapter), upstream.clone());
-    abandoned::end_session(
-        iam.kind,
-        async move { adapter.end_session(&upstream).await },
-    );
+    abandoned::end_session(Arc::clone(&iam.adapter), upstream.clone());
 }
 
 impl fmt::Debug for Gateway {

@@ -14,7 +14,7 @@ use iam_adapters::{
 };
 use serde_json::{Value, json};
 use test_support::ManualClock;
-use test_support::scripted_upstream::keycloak::{INTROSPECTION, SUBJECT, active};
+use test_support::scripted_upstream::keycloak::{INTROSPECTION, LOGOUT, SUBJECT, active};
 use test_support::scripted_upstream::{Answer, RefusingPort, ScriptedUpstream};
 
 use super::calls::{PASSWORD, client, credentials, permissions};
@@ -236,6 +236,22 @@ async fn failed_policy_server_fails_the_introspection_and_not_the_login() {
             (Operation::Permissions, Some("unreachable")),
         ]
     );
+}
+
+#[tokio::test]
+async fn session_of_a_login_that_is_cancelled_during_the_decision_is_ended() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let server = ScriptedUpstream::start().await;
+    server.on(DECISION, Answer::hanging());
+    let source = PermissionSource::Http(Box::new(policy_server(&server.url())), LIMIT);
+    let (iam, _) = with_source(&upstream.url(), source);
+    let (credentials, client) = (credentials(PASSWORD), client());
+    let cancelled = tokio::select! {
+        login = iam.authenticate(&credentials, &client) => Some(login),
+        () = server.received(DECISION, 1) => None,
+    };
+    assert!(cancelled.is_none(), "{cancelled:?}");
+    upstream.received(LOGOUT, 1).await;
 }
 
 #[tokio::test]

@@ -373,6 +373,25 @@ async fn logout_that_the_server_refuses_succeeds_if_introspection_says_that_the_
     }
 }
 
+/// As after a logout whose second call failed: the refresh token has ended, and the access token is the session.
+#[tokio::test]
+async fn access_token_is_revoked_also_if_the_server_refuses_the_refresh_token() {
+    let upstream = healthy().await;
+    let oauth2 = adapter_with(&upstream, &json!({"introspect": "access_token"}));
+    let session = session(&oauth2).await;
+    upstream
+        .once(
+            REVOCATION,
+            Answer::json(400, json!({"error": "invalid_token"})),
+        )
+        .on(REVOCATION, Answer::empty(200).held());
+    let (result, ()) = tokio::join!(oauth2.end_session(&session), async {
+        upstream.received(REVOCATION, 2).await;
+        upstream.on(INTROSPECTION, inactive()).release();
+    });
+    assert_eq!(result, Ok(()));
+}
+
 #[tokio::test]
 async fn server_without_revocation_ends_no_session() {
     let upstream = healthy().await;
