@@ -8,12 +8,13 @@ mod stale;
 
 use std::collections::BTreeMap;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::name::Name;
 use iam_adapters::resilient::{Circuit, Operation};
 use iam_adapters::{Clock, IamError, Misconfiguration, Moment};
+use parking_lot::Mutex;
 use strum::IntoStaticStr;
 
 use auth_gateway_core::event::{Event, Subscriber};
@@ -169,22 +170,22 @@ impl Health {
     /// Sets the reason why the files that the settings name cannot be used as they are now; `None`:
     /// they are in use.
     pub(crate) fn files(&self, reason: Option<Reason>) {
-        self.replica().files = reason;
+        self.replica.lock().files = reason;
     }
 
     /// The reason of [`Health::files`].
     pub(crate) fn files_reason(&self) -> Option<Reason> {
-        self.replica().files.clone()
+        self.replica.lock().files.clone()
     }
 
     /// Sets when the certificate in use is valid; `None`: there is none.
     pub(crate) fn certificate(&self, validity: Option<Validity>) {
-        self.replica().certificate = validity;
+        self.replica.lock().certificate = validity;
     }
 
     /// The reason why clients refuse the certificate in use now.
     pub(crate) fn certificate_reason(&self, now: Moment) -> Option<Reason> {
-        let problem = self.replica().certificate?.problem(now)?;
+        let problem = self.replica.lock().certificate?.problem(now)?;
         let message = format!("clients refuse the connection: {problem}");
         Some(Reason::new(ReasonCode::CertificateInvalid, message))
     }
@@ -193,7 +194,7 @@ impl Health {
     #[must_use]
     pub fn report(&self, now: Moment) -> Report {
         let mut report = self.report_of_iams(now);
-        let of_replication = self.replica().replication.reasons();
+        let of_replication = self.replica.lock().replication.reasons();
         let stopping = self.lifecycle.is_shutting_down().then(|| {
             let message = "this replica is about to stop";
             Reason::new(ReasonCode::Stopping, message)
@@ -213,7 +214,7 @@ impl Health {
         let is_expected = codes.iter().any(|code| code.is_of_start_or_stop());
         let names: Vec<_> = codes.iter().map(Name::name).collect();
         let current = Some((report.readiness, codes));
-        if mem::replace(&mut self.replica().logged, current.clone()) == current {
+        if mem::replace(&mut self.replica.lock().logged, current.clone()) == current {
             return;
         }
         let readiness = report.readiness.name();
@@ -249,10 +250,6 @@ impl Health {
     fn iam(&self, name: &str) -> Option<&IamHealth> {
         self.iams.iter().find(|iam| *iam.name == *name)
     }
-
-    fn replica(&self) -> MutexGuard<'_, ReplicaHealth> {
-        self.replica.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Subscriber for Health {
@@ -264,7 +261,7 @@ impl Subscriber for Health {
                 ..
             } => {
                 if let Some(iam) = self.iam(iam) {
-                    iam.state().stale.served(&iam.name, self.clock.now());
+                    iam.state.lock().stale.served(&iam.name, self.clock.now());
                 }
             }
             Event::IamCall {
@@ -291,11 +288,11 @@ impl Subscriber for Health {
                 offset,
             } => {
                 if let Some(iam) = self.iam(iam) {
-                    iam.state().clock_offset = offset;
+                    iam.state.lock().clock_offset = offset;
                 }
             }
             Event::Clock { iam: None, .. } | Event::Replication { .. } => {
-                self.replica().replication.on_event(event);
+                self.replica.lock().replication.on_event(event);
             }
             _ => {}
         }
@@ -304,7 +301,7 @@ impl Subscriber for Health {
 
 impl IamHealth {
     fn last_result(&self, now: Moment) -> LastResult {
-        let state = self.state();
+        let state = self.state.lock();
         LastResult {
             result: match &state.iam.last {
                 None => "none",
@@ -316,7 +313,7 @@ impl IamHealth {
     }
 
     fn reasons(&self, now: Moment) -> Vec<Reason> {
-        let state = self.state();
+        let state = self.state.lock();
         let mut reasons = Vec::new();
         if let Some(fault) = state.iam.fault()
             && let Some(code) = ReasonCode::of_fault(fault)
@@ -366,14 +363,10 @@ impl IamHealth {
         reasons.map(|reason| reason.of_iam(&self.name)).collect()
     }
 
-    fn state(&self) -> MutexGuard<'_, HealthState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Every call to the IAM sets its last result, except for calls that the IAM did not receive, and for
     /// faults of one session alone.
     fn called(&self, operation: Operation, result: Result<(), &IamError>, now: Moment) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.stale.update(&self.name, now);
         let result = match result {
             // Only a login with the right password, or a probe, shows that these have ended.
@@ -412,7 +405,7 @@ impl IamHealth {
     /// A circuit that is half-open and opens again is not logged as a new outage.
     fn circuit(&self, operation: Operation, circuit: Circuit) {
         let (iam, callee, operation) = (&*self.name, callee(operation), operation.name());
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let before = match circuit {
             Circuit::Closed => state.circuits.remove(operation),
             Circuit::HalfOpen | Circuit::Open => state.circuits.insert(operation, circuit),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use auth_gateway::health::Lifecycle;
@@ -11,6 +11,7 @@ use auth_gateway_core::request::RequestContext;
 use iam_adapters::Subject;
 use mock_iam::wire::Realm;
 use mock_iam::{Mock, ShiftedClock};
+use parking_lot::RwLock;
 use thiserror::Error;
 
 use crate::snapshots::{Snapshot, Snapshots};
@@ -202,7 +203,7 @@ impl Namespaces {
         if let Some(namespace) = self.find(name) {
             return Ok(namespace);
         }
-        let mut named = self.write();
+        let mut named = self.named.write();
         if let Some(namespace) = named.get(name) {
             return Ok(Arc::clone(namespace));
         }
@@ -220,13 +221,13 @@ impl Namespaces {
         if self.is_default(name) {
             return Some(self.default_namespace());
         }
-        self.read().get(name).cloned()
+        self.named.read().get(name).cloned()
     }
 
     /// Every namespace: the default one first, then by name.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Namespace>> {
-        let mut named: Vec<_> = self.read().values().cloned().collect();
+        let mut named: Vec<_> = self.named.read().values().cloned().collect();
         named.sort_by(|one, other| one.name.cmp(&other.name));
         named.insert(0, self.default_namespace());
         named
@@ -235,7 +236,7 @@ impl Namespaces {
     /// The number of namespaces.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.read().len() + 1
+        self.named.read().len() + 1
     }
 
     /// Replaces a namespace by one in its initial state, with a new gateway.
@@ -252,7 +253,7 @@ impl Namespaces {
 
     /// Deletes every namespace and resets the default one.
     pub fn reset_all(&self) {
-        self.write().clear();
+        self.named.write().clear();
         let name = self.default.load().name.clone();
         self.replace(Arc::new((self.factory)(&name)));
     }
@@ -274,7 +275,7 @@ impl Namespaces {
         if self.is_default(name) {
             return Err(DeleteError::Default);
         }
-        let deleted = self.write().remove(name);
+        let deleted = self.named.write().remove(name);
         deleted.map(|_| ()).ok_or(DeleteError::Unknown)
     }
 
@@ -283,16 +284,8 @@ impl Namespaces {
         if self.default.load().name == namespace.name {
             self.default.store(namespace);
         } else {
-            self.write().insert(namespace.name.clone(), namespace);
+            self.named.write().insert(namespace.name.clone(), namespace);
         }
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, HashMap<NamespaceName, Arc<Namespace>>> {
-        self.named.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, HashMap<NamespaceName, Arc<Namespace>>> {
-        self.named.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

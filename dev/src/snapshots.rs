@@ -1,11 +1,12 @@
 //! Snapshots of a namespace, in memory.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::Clock as _;
 use mock_iam::faults::Fault;
 use mock_iam::{DirectorySnapshot, Offset};
+use parking_lot::Mutex;
 use thiserror::Error;
 
 use super::Namespace;
@@ -58,7 +59,7 @@ impl Snapshots {
     ///
     /// [`TooManySnapshots`].
     pub fn take(&self, namespace: &Namespace) -> Result<SnapshotInfo, TooManySnapshots> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         if state.snapshots.len() >= MAX {
             return Err(TooManySnapshots);
         }
@@ -76,7 +77,8 @@ impl Snapshots {
     /// All snapshots, oldest first.
     #[must_use]
     pub fn list(&self) -> Vec<SnapshotInfo> {
-        self.lock()
+        self.0
+            .lock()
             .snapshots
             .iter()
             .map(|(info, _)| *info)
@@ -89,7 +91,7 @@ impl Snapshots {
     ///
     /// [`UnknownSnapshot`].
     pub fn find(&self, id: u64) -> Result<Arc<Snapshot>, UnknownSnapshot> {
-        let state = self.lock();
+        let state = self.0.lock();
         let found = state.snapshots.iter().find(|(info, _)| info.id == id);
         found
             .map(|(_, snapshot)| Arc::clone(snapshot))
@@ -102,16 +104,12 @@ impl Snapshots {
     ///
     /// [`UnknownSnapshot`].
     pub fn delete(&self, id: u64) -> Result<(), UnknownSnapshot> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let before = state.snapshots.len();
         state.snapshots.retain(|(info, _)| info.id != id);
         (state.snapshots.len() < before)
             .then_some(())
             .ok_or(UnknownSnapshot)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,8 +10,9 @@ mod jws;
 mod key_cache;
 mod used_tokens;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use strum::{IntoStaticStr, VariantArray};
 use thiserror::Error;
 
@@ -85,7 +86,7 @@ impl LogoutTokens {
         let claims = jws.verify(&keys)?;
         let (issuer, now) = (self.keys.iam.issuer(), self.keys.clock.now());
         let notice = claims::check(&claims, issuer, &self.audience, now)?;
-        let is_used = self.used().contains(&notice.jti, now);
+        let is_used = self.used.lock().contains(&notice.jti, now);
         if is_used {
             return Err(InvalidLogoutToken::Replayed.into());
         }
@@ -95,11 +96,7 @@ impl LogoutTokens {
     /// Refuses the token of this notice from now on. Called after the sessions were ended, so that the
     /// IAM can send a token again if its processing failed.
     pub fn mark_used(&self, notice: &LogoutNotice) {
-        self.used().insert(&notice.jti, self.keys.clock.now());
-    }
-
-    fn used(&self) -> MutexGuard<'_, UsedTokens> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+        self.used.lock().insert(&notice.jti, self.keys.clock.now());
     }
 }
 

@@ -5,10 +5,11 @@
 //! It never refreshes, because a session is sealed in tokens that clients hold: a server that rotates
 //! refresh tokens would invalidate the sealed one.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use reqwest::{RequestBuilder, StatusCode};
 use scopeguard::ScopeGuard;
 use secrecy::ExposeSecret as _;
@@ -122,7 +123,7 @@ struct IssuedTokens {
 impl OAuth2 {
     /// The endpoints that are known; fetches the discovery document if there are none.
     async fn endpoints(&self) -> Result<Arc<Endpoints>, IamError> {
-        let known = self.discovered().clone();
+        let known = self.discovered.lock().clone();
         match known {
             Some(known) => Ok(known),
             None => self.discover().await,
@@ -136,14 +137,8 @@ impl OAuth2 {
             None => Metadata::default(),
         };
         let endpoints = Arc::new(Endpoints::select(&self.settings, &metadata)?);
-        *self.discovered() = Some(Arc::clone(&endpoints));
+        *self.discovered.lock() = Some(Arc::clone(&endpoints));
         Ok(endpoints)
-    }
-
-    fn discovered(&self) -> MutexGuard<'_, Option<Arc<Endpoints>>> {
-        self.discovered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Logs in, and introspects the new session: the response has its subject, and proves that the

@@ -1,7 +1,9 @@
 //! A shared value that can be replaced while others use it.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 /// A value that can be replaced. Uses of the previous value continue with it.
 ///
@@ -28,12 +30,12 @@ impl<T: ?Sized> Replaceable<T> {
     /// The current value.
     #[must_use]
     pub fn get(&self) -> Arc<T> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.read())
     }
 
     /// Replaces the value.
     pub fn replace(&self, value: Arc<T>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = value;
+        *self.0.write() = value;
     }
 }
 

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared, ready};
 use opentelemetry::trace::{FutureExt as _, SpanContext};
+use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::task;
 use tracing::Instrument as _;
@@ -71,7 +72,7 @@ where
     where
         C: Future<Output = T> + Send + 'static,
     {
-        let mut calls = lock(&self.0);
+        let mut calls = self.0.lock();
         if let Some(call) = calls.get(&key)
             && may_join(call.began)
         {
@@ -95,7 +96,7 @@ where
             // Before its callers have the result: one that retries must not join the call that failed. Also
             // after a panic. Keeps a later call for the same key.
             let _removal = scopeguard::guard(task::id(), move |task| {
-                if let Entry::Occupied(call) = lock(&table).entry(key_of_call)
+                if let Entry::Occupied(call) = table.lock().entry(key_of_call)
                     && call.get().task == task
                 {
                     call.remove();
@@ -122,8 +123,4 @@ where
             result,
         }
     }
-}
-
-fn lock<K, T>(calls: &Mutex<HashMap<K, Call<T>>>) -> MutexGuard<'_, HashMap<K, Call<T>>> {
-    calls.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::mem;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::line::{Client, Line, LineSampling, RefusalCounts};
 
@@ -36,7 +37,7 @@ impl Refusals {
         let Some(reason) = line.reason.filter(|_| line.sampling != LineSampling::Each) else {
             return true;
         };
-        let mut interval = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut interval = self.0.lock();
         let Interval { lines, clients } = &mut *interval;
         let key = line.client.network.clone();
         let has_room = clients.len() < CLIENTS_MAX || clients.contains_key(&key);
@@ -64,7 +65,7 @@ impl Refusals {
 
     /// The sums of the interval, which ends.
     pub(super) fn take(&self) -> impl Iterator<Item = Line> {
-        let mut interval = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut interval = self.0.lock();
         let Interval { clients, .. } = mem::take(&mut *interval);
         clients.into_values().filter_map(|(client, mut refused)| {
             refused.retain(|_, reasons| {

@@ -3,10 +3,11 @@
 //! Nothing depends on notifications of the file system: network file systems send none, and a folder or a
 //! link that is replaced is not the watched one.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::name::Name as _;
+use parking_lot::Mutex;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::dependencies::{Reloadable, ServiceDependencies};
@@ -72,10 +73,7 @@ impl FilePoller {
         loop {
             let poller = Arc::clone(&poller);
             // Reading a file blocks, on a network file system for long.
-            let reading = tokio::task::spawn_blocking(move || {
-                let mut poller = poller.lock().unwrap_or_else(PoisonError::into_inner);
-                poller.poll(forced);
-            });
+            let reading = tokio::task::spawn_blocking(move || poller.lock().poll(forced));
             // A panic was logged.
             let _ = reading.await;
             forced = tokio::select! {

@@ -16,12 +16,13 @@ use std::error::Error;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Chain;
 use jiff::Timestamp;
+use parking_lot::{Condvar, Mutex};
 use prometheus_client::metrics::counter::Counter;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -279,13 +280,13 @@ impl LineWriter {
 
     /// The number of bytes of all lines that were taken until now.
     pub(crate) fn position(&self) -> u64 {
-        self.0.queue().taken
+        self.0.queue.lock().taken
     }
 
     /// Takes a line, which ends with a line feed. An urgent one is written without waiting for further
     /// lines.
     pub(crate) fn push(&self, line: &[u8], urgent: bool) {
-        let mut queue = self.0.queue();
+        let mut queue = self.0.queue.lock();
         let (before, after) = (queue.lines.len(), queue.lines.len() + line.len());
         if after > BACKLOG_BYTES {
             self.0.dropped.inc();
@@ -304,35 +305,23 @@ impl LineWriter {
 }
 
 impl LineQueue {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits for this duration, or until the process stops. Returns whether it does.
     pub(crate) fn wait_for_stop(&self, pause: Duration) -> bool {
-        let waited = (self.woken).wait_timeout_while(self.queue(), pause, |queue| !queue.stopped);
-        let (queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.queue.lock();
+        (self.woken).wait_while_for(&mut queue, |queue| !queue.stopped, pause);
         queue.stopped
     }
 
     fn write_to(&self, mut sink: impl Sink) {
         let mut batch = Vec::new();
         loop {
-            let mut queue = self.queue();
-            while queue.lines.is_empty() && !queue.stopped {
-                queue = self
-                    .woken
-                    .wait(queue)
-                    .unwrap_or_else(PoisonError::into_inner);
-            }
-            if !queue.urgent && !queue.stopped {
-                (queue, _) = self
-                    .woken
-                    .wait_timeout_while(queue, LINGER, |queue| {
-                        !queue.urgent && !queue.stopped && queue.lines.len() < BATCH_BYTES
-                    })
-                    .unwrap_or_else(PoisonError::into_inner);
-            }
+            let mut queue = self.queue.lock();
+            let is_idle = |queue: &mut Queue| queue.lines.is_empty() && !queue.stopped;
+            self.woken.wait_while(&mut queue, is_idle);
+            let may_linger = |queue: &mut Queue| {
+                !queue.urgent && !queue.stopped && queue.lines.len() < BATCH_BYTES
+            };
+            self.woken.wait_while_for(&mut queue, may_linger, LINGER);
             let stopped = queue.stopped;
             queue.urgent = false;
             mem::swap(&mut batch, &mut queue.lines);
@@ -353,7 +342,7 @@ impl LineQueue {
 
 impl Drop for Flusher {
     fn drop(&mut self) {
-        self.shared.queue().stopped = true;
+        self.shared.queue.lock().stopped = true;
         self.shared.woken.notify_one();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

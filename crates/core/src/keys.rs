@@ -11,7 +11,7 @@ use std::any::Any;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
@@ -19,6 +19,7 @@ use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use iam_adapters::Moment;
 use iam_adapters::files::{self, Exposed};
 use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -258,8 +259,7 @@ impl<K: Key> KeyStore<K> {
     /// set if it differs from the last one.
     pub fn reload(&self, now: Moment) -> Option<Reloaded> {
         let path = self.folder.as_deref()?;
-        let last_digest = self.last_digest.lock();
-        let mut last_digest = last_digest.unwrap_or_else(PoisonError::into_inner);
+        let mut last_digest = self.last_digest.lock();
         let folder = Folder::read(path);
         let digest = folder.as_ref().ok().and_then(Folder::digest);
         if digest.is_some() && digest == *last_digest {

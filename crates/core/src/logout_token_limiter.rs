@@ -4,10 +4,11 @@
 //! sender whose tokens were invalid too often gets 429 for a while. The IAM, which sends valid ones
 //! from another address, never does.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::{ClientAddress, Moment};
+use parking_lot::Mutex;
 
 use super::error::GatewayError;
 use super::identifiers::IdentifierKey;
@@ -66,7 +67,7 @@ impl LogoutTokenRateLimiter {
     }
 
     fn retry_after(&self, sender: ClientAddress, now: Moment) -> Option<Duration> {
-        let slot = *self.slots().get(self.slot_of(sender))?;
+        let slot = *self.slots.lock().get(self.slot_of(sender))?;
         let (began, count) = slot.invalid?;
         let age = now.since(began);
         let is_trusted = slot.valid_at.is_some_and(|at| now.since(at) < TRUSTED);
@@ -81,7 +82,7 @@ impl LogoutTokenRateLimiter {
         now: Moment,
     ) {
         let Some(sender) = sender else { return };
-        let mut slots = self.slots();
+        let mut slots = self.slots.lock();
         let Some(slot) = slots.get_mut(self.slot_of(sender)) else {
             return;
         };
@@ -94,10 +95,6 @@ impl LogoutTokenRateLimiter {
             }
             Err(_) => {}
         }
-    }
-
-    fn slots(&self) -> MutexGuard<'_, Box<[Slot]>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn slot_of(&self, sender: ClientAddress) -> usize {

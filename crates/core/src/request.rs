@@ -2,11 +2,12 @@
 
 use std::cell::Cell;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use iam_adapters::ClientAddress;
 use iam_adapters::trace::Context;
+use parking_lot::{Mutex, MutexGuard};
 use tracing::Span;
 
 use super::identifiers::Identifier;
@@ -58,9 +59,7 @@ impl RequestContext {
 
     /// The fields for its log line.
     pub fn log_fields(&self) -> MutexGuard<'_, LogFields> {
-        self.log_fields
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.log_fields.lock()
     }
 }
 

@@ -15,11 +15,12 @@ mod revocation;
 use std::collections::{HashMap, hash_map};
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use aws_lc_rs::hmac;
 use iam_adapters::Moment;
+use parking_lot::RwLock;
 
 pub use revocation::{Cause, Revocation, RevocationKind};
 
@@ -112,7 +113,7 @@ impl Revocations {
             let any = self.of(kind).load(Ordering::Relaxed) > 0;
             any.then(|| ids.of(kind))
         });
-        let entries = self.read();
+        let entries = self.entries.read();
         let cause = keys
             .iter()
             .flatten()
@@ -164,7 +165,7 @@ impl Revocations {
     }
 
     pub(super) fn contains(&self, index: RevocationIndex) -> bool {
-        self.read().by_index.contains_key(&index)
+        self.entries.read().by_index.contains_key(&index)
     }
 
     /// Records a revocation. Nothing cancels or weakens it.
@@ -188,7 +189,7 @@ impl Revocations {
     }
 
     fn insert(&self, revocation: &Revocation, origin: RecordOrigin, now: Moment) -> Insertion {
-        let entries = &mut *self.write();
+        let entries = &mut *self.entries.write();
         let insertion = match entries.by_index.entry(revocation.index()) {
             hash_map::Entry::Occupied(mut known) => known.get_mut().merge(revocation, origin),
             hash_map::Entry::Vacant(place) => {
@@ -238,7 +239,7 @@ impl Revocations {
             count < max
         };
         is_below() || {
-            let mut entries = self.write();
+            let mut entries = self.entries.write();
             if is_sweep_due(&entries, now) {
                 self.sweep(&mut entries, now);
             }
@@ -255,7 +256,7 @@ impl Revocations {
     /// The revocation as the other replicas get it, in its latest form.
     #[must_use]
     pub fn get(&self, index: &RevocationIndex) -> Option<Revocation> {
-        let entries = self.read();
+        let entries = self.entries.read();
         let entry = entries.by_index.get(index);
         entry.map(|entry| entry.replicated(*index))
     }
@@ -263,7 +264,7 @@ impl Revocations {
     /// Whether this is the latest form of a revocation.
     #[must_use]
     pub fn is_latest(&self, revocation: &Revocation) -> bool {
-        let entries = self.read();
+        let entries = self.entries.read();
         let entry = entries.by_index.get(&revocation.index());
         entry.is_some_and(|entry| entry.is(revocation))
     }
@@ -275,7 +276,7 @@ impl Revocations {
         select: impl Fn(&RevocationIndex) -> bool,
     ) -> Vec<RevocationIndex> {
         let seconds = now.unix_seconds();
-        let entries = self.read();
+        let entries = self.entries.read();
         let entries = entries.by_index.iter();
         entries
             .filter(|(_, entry)| entry.is_shared && entry.forget_at() > seconds)
@@ -304,7 +305,7 @@ impl Revocations {
     /// The number of entries.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.read().by_index.len()
+        self.entries.read().by_index.len()
     }
 
     /// The number of entries of this kind.
@@ -316,14 +317,6 @@ impl Revocations {
             RevocationKind::Subject => subjects,
             RevocationKind::Iam => iams,
         }
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Entries> {
-        self.entries.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Entries> {
-        self.entries.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

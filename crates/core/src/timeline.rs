@@ -11,10 +11,11 @@
 //!
 //! The times that clients and IAMs see stay those of the replica.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::{Clock, Moment, clock};
+use parking_lot::Mutex;
 
 /// How far the time line can be from the clock of a replica.
 pub const DIFFERENCE_MAX: Duration = Duration::from_secs(600);
@@ -95,7 +96,7 @@ impl Timeline {
             error: half,
             at: received.monotonic,
         };
-        match &mut *self.state() {
+        match &mut *self.state.lock() {
             // It confirms a more exact one. The wall clock may have been set since.
             TimelineState::Measured(old)
                 if new.error > old.error
@@ -112,7 +113,7 @@ impl Timeline {
     /// The time now, for revocations: the latest that it can be, so that they miss no session.
     pub fn now(&self) -> u64 {
         let now = self.clock.now();
-        millis(match *self.state() {
+        millis(match *self.state.lock() {
             TimelineState::Alone | TimelineState::Unmeasured => now.unix,
             TimelineState::Measured(measurement) => measurement.latest(now),
         })
@@ -125,15 +126,11 @@ impl Timeline {
     /// The time of a session that began at this moment. While the store's time is unknown, it is the
     /// earliest that it can be, so that no revocation misses the session.
     pub fn beginning_at(&self, began: Moment) -> u64 {
-        millis(match *self.state() {
+        millis(match *self.state.lock() {
             TimelineState::Alone => began.unix,
             TimelineState::Unmeasured => began.unix.saturating_sub(DIFFERENCE_MAX),
             TimelineState::Measured(measurement) => measurement.earliest(began),
         })
-    }
-
-    fn state(&self) -> MutexGuard<'_, TimelineState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -12,11 +12,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::single_flight::SingleFlight;
 use iam_adapters::{IamAdapter, IamError, Misconfiguration, Moment, UpstreamSession};
+use parking_lot::Mutex;
 use strum::EnumCount;
 
 use super::event::{Event, Subscribers};
@@ -116,7 +117,8 @@ impl UpstreamLogouts {
         let ended = self.call(&logout).await;
         if let Err(fault) = &ended {
             let (now, jitter) = (self.replica.clock.now(), self.jitter());
-            self.unfinished()
+            self.unfinished
+                .lock()
                 .add(logout, FaultEffect::of(fault), now, jitter);
         }
         ended
@@ -124,7 +126,8 @@ impl UpstreamLogouts {
 
     /// Removes an unfinished logout whose session has ended at the IAM.
     pub(super) fn ended_otherwise(&self, id: RevocationId) {
-        self.unfinished()
+        self.unfinished
+            .lock()
             .remove(id, UpstreamLogoutOutcome::Finished);
     }
 
@@ -139,20 +142,22 @@ impl UpstreamLogouts {
     /// Finishes the unfinished logouts, one after the other, until a call fails. Makes no call during
     /// a pause.
     pub async fn finish_due(self: &Arc<Self>) {
-        self.unfinished().remove_expired(self.replica.clock.now());
+        self.unfinished
+            .lock()
+            .remove_expired(self.replica.clock.now());
         loop {
             // The lock is not held during the call.
-            let next = self.unfinished().next(self.replica.clock.now());
+            let next = self.unfinished.lock().next(self.replica.clock.now());
             let Some(logout) = next else { break };
             self.finish(logout).await;
         }
-        self.unfinished().log_change(self.replica.clock.now());
+        self.unfinished.lock().log_change(self.replica.clock.now());
     }
 
     /// Finishes the unfinished logouts as [`Self::finish_due`] does, without waiting for the end of
     /// a pause. For a process that stops.
     pub async fn finish_now(self: &Arc<Self>) {
-        self.unfinished().pause = None;
+        self.unfinished.lock().pause = None;
         self.finish_due().await;
     }
 
@@ -164,7 +169,7 @@ impl UpstreamLogouts {
             self.replica.clock.now(),
             |_| true,
             // A client may have repeated the logout.
-            || (!self.unfinished().contains(id)).then_some(Ok(())),
+            || (!self.unfinished.lock().contains(id)).then_some(Ok(())),
             || async move { this.call(&logout).await },
         );
         let effect = match flight.result.await {
@@ -173,7 +178,7 @@ impl UpstreamLogouts {
             Err(_) => FaultEffect::FAILED,
         };
         let (now, jitter) = (self.replica.clock.now(), self.jitter());
-        self.unfinished().failed_again(id, effect, now, jitter);
+        self.unfinished.lock().failed_again(id, effect, now, jitter);
     }
 
     async fn call(&self, logout: &UpstreamLogout) -> Result<(), IamError> {
@@ -182,26 +187,26 @@ impl UpstreamLogouts {
         self.replica
             .revocations
             .record(confirmed, self.replica.clock.now());
-        self.unfinished().succeeded(confirmed.id);
+        self.unfinished.lock().succeeded(confirmed.id);
         Ok(())
     }
 
     /// The number of unfinished logouts.
     #[must_use]
     pub fn unfinished_count(&self) -> usize {
-        self.unfinished().by_age.len()
+        self.unfinished.lock().by_age.len()
     }
 
     /// The number of logouts with each outcome.
     #[cfg(test)]
     pub(super) fn outcomes(&self) -> [u64; UpstreamLogoutOutcome::COUNT] {
-        self.unfinished().outcomes.0
+        self.unfinished.lock().outcomes.0
     }
 
     /// The unfinished logouts, if one of them has waited for longer than 30 s.
     #[must_use]
     pub fn overdue(&self, now: Moment) -> Option<OverdueLogouts> {
-        self.unfinished().overdue(now)
+        self.unfinished.lock().overdue(now)
     }
 
     /// The largest value if the system has no random numbers.
@@ -210,12 +215,6 @@ impl UpstreamLogouts {
         let _ = self.replica.random.fill(&mut byte);
         let [jitter] = byte;
         jitter
-    }
-
-    fn unfinished(&self) -> MutexGuard<'_, UnfinishedLogouts> {
-        self.unfinished
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,11 +2,12 @@
 //! new entries every [`Codec::READ_PAUSE`], and adds its own.
 
 use std::hash::Hash;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use iam_adapters::name::Name as _;
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::outbox::Outbox;
@@ -162,7 +163,7 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
     }
 
     pub(super) fn report(&self) {
-        let state = self.state().clone();
+        let state = self.state.lock().clone();
         let [received, stored] =
             [state.received, state.stored].map(|result| result.map_err(|why| why.to_string()));
         self.replica.subscribers.emit(&Event::Replication {
@@ -182,13 +183,9 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, LogState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Changes the state, and reports it if it is another one.
     fn change(&self, change: impl FnOnce(&mut LogState)) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let before = state.clone();
         change(&mut state);
         if *state == before {

@@ -6,8 +6,10 @@
 //! batch can be sent again, and a replay has no effect; what this replica sent is counted already.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::log::{Codec, Log};
 use super::login_entry::{self, ENTRY_LEN, LoginEntry, NumberedEvent};
@@ -57,7 +59,7 @@ impl LoginOutboxes {
 impl LoginPublisher for LoginOutboxes {
     fn publish(&self, event: LoginEvent) -> bool {
         // Held until it is queued: events are queued in the order of their numbers.
-        let mut last = lock(&self.last);
+        let mut last = self.last.lock();
         *last += 1;
         self.of(event.change.log()).push(NumberedEvent {
             replica: self.replica,
@@ -119,7 +121,7 @@ impl Codec<ENTRY_LEN> for LoginCodec {
             Ok(numbered) => numbered,
             Err(why) => return Some(EntryOutcome::Ignored(why)),
         };
-        let mut numbers = lock(&self.numbers);
+        let mut numbers = self.numbers.lock();
         let highest = numbers.entry(numbered.replica).or_default();
         if numbered.number <= *highest {
             return None;
@@ -132,10 +134,6 @@ impl Codec<ENTRY_LEN> for LoginCodec {
             EntryOutcome::Ignored(Ignored::Expired)
         })
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -2,13 +2,14 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use iam_adapters::trace::{self, ChildSpan};
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{SpanBuilder, SpanKind};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
@@ -85,7 +86,7 @@ impl<T: Copy + Eq + Hash + Send + Sync + 'static> Outbox<T> {
 
     /// Queues an item, unless it is there. Returns whether another one was dropped.
     pub(super) fn push(&self, item: T) -> bool {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         state.push(item);
         let dropped = state.unsent.len() > state.max
             && (state.queue.pop_front()).is_some_and(|first| state.unsent.remove(&first));
@@ -107,7 +108,7 @@ impl<T: Copy + Eq + Hash + Send + Sync + 'static> Outbox<T> {
     /// From now on, requests do not wait. From time to time, the items that need not be sent any more are removed.
     pub(super) fn disconnected(&self, must_be_sent: impl Fn(&T) -> bool) {
         self.0.is_responsive.store(false, Ordering::Release);
-        let mut guard = self.0.state();
+        let mut guard = self.0.state.lock();
         let state = &mut *guard;
         if state.unsent.len() >= state.prune_at {
             state.unsent.retain(must_be_sent);
@@ -126,11 +127,11 @@ impl<T: Copy + Eq + Hash + Send + Sync + 'static> Outbox<T> {
         load: impl Fn(&T) -> Option<C>,
     ) -> Vec<(T, C)> {
         loop {
-            let batch = self.0.state().offer(most, &load);
+            let batch = self.0.state.lock().offer(most, &load);
             if !batch.is_empty() {
                 return batch;
             }
-            self.0.changed(self.0.state());
+            self.0.changed(self.0.state.lock());
             self.0.added.notified().await;
         }
     }
@@ -142,7 +143,7 @@ impl<T: Copy + Eq + Hash + Send + Sync + 'static> Outbox<T> {
         results: &[Result<(), E>],
         load: impl Fn(&T) -> Option<C>,
     ) {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         state.offered.clear();
         for ((item, sent), result) in batch.iter().zip(results).rev() {
             if result.is_ok() && load(item).is_none_or(|now| now == *sent) {
@@ -159,12 +160,12 @@ impl<T: Copy + Eq + Hash + Send + Sync + 'static> Outbox<T> {
 
     /// The stream is read from its beginning.
     pub(super) fn begin_reading(&self) {
-        self.0.state().found = Some(HashSet::new());
+        self.0.state.lock().found = Some(HashSet::new());
     }
 
     /// An item was read from the stream. It need not be sent if it `is_current`, which is called while no item is added.
     pub(super) fn found(&self, item: &T, is_current: impl FnOnce() -> bool) {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         if is_current() {
             state.mark_found(item);
             if state.unsent.remove(item) {
@@ -179,7 +180,7 @@ impl<T: Copy + Eq + Hash + Send + Sync + 'static> Outbox<T> {
         &self,
         select: impl FnOnce(&dyn Fn(&T) -> bool) -> Vec<T>,
     ) -> usize {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         let Some(found) = state.found.take() else {
             return 0;
         };
@@ -200,7 +201,7 @@ impl<T: Copy + Eq + Hash + Send + Sync + 'static> Outbox<T> {
         let is_responsive = self.0.is_responsive.load(Ordering::Acquire);
         let inner = Arc::clone(&self.0);
         let is_awaited = move || {
-            inner.is_responsive.load(Ordering::Acquire) && inner.state().unsent.contains(&item)
+            inner.is_responsive.load(Ordering::Acquire) && inner.state.lock().unsent.contains(&item)
         };
         if !(is_new && is_responsive || is_awaited()) {
             return Box::pin(std::future::ready(()));
@@ -232,12 +233,8 @@ impl<T: Copy + Eq + Hash + Send + Sync + 'static> Outbox<T> {
 }
 
 impl<T> OutboxState<T> {
-    fn state(&self) -> MutexGuard<'_, OutboxItems<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn count(&self) -> usize {
-        self.state().unsent.len()
+        self.state.lock().unsent.len()
     }
 
     /// Wakes the requests that wait. They look at the state while they hold the lock of `len`: so none takes that
@@ -297,7 +294,7 @@ impl RevocationPublisher for Outbox<RevocationIndex> {
     }
 
     fn is_pending(&self, revocation: &Revocation) -> bool {
-        self.0.state().unsent.contains(&revocation.index())
+        self.0.state.lock().unsent.contains(&revocation.index())
     }
 
     fn pending(&self) -> usize {

@@ -1,9 +1,9 @@
 //! A clock that stands still.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use iam_adapters::{Clock, Moment};
+use parking_lot::Mutex;
 
 /// A clock for tests, which stands still until it is set.
 #[derive(Debug)]
@@ -21,14 +21,14 @@ impl ManualClock {
 
     /// Advances both clocks.
     pub fn advance(&self, by: Duration) {
-        let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.0.lock();
         now.unix += by;
         now.monotonic += by;
     }
 
     /// Sets only the wall clock, as an operator does.
     pub fn set_wall(&self, unix: Duration) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).unix = unix;
+        self.0.lock().unix = unix;
     }
 
     /// The times of the wall clock and of the monotonic clock, for another build of [`Clock`].
@@ -40,6 +40,6 @@ impl ManualClock {
 
 impl Clock for ManualClock {
     fn now(&self) -> Moment {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 }

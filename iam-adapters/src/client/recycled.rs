@@ -6,9 +6,10 @@
 //! So a busy client would keep its first addresses, for example of a server that is no longer primary
 //! after a failover. A replaced client completes its calls in flight, and then closes its connections.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use reqwest::{Client, ClientBuilder};
 use thread_local::ThreadLocal;
 
@@ -52,7 +53,7 @@ impl RecycledClient {
             let client = next().unwrap_or_else(|_| self.first.clone());
             Mutex::new((now, client))
         });
-        let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = current.lock();
         let (created_at, client) = &mut *current;
         if now.since(*created_at) >= LIFETIME
             && let Ok(next) = next()

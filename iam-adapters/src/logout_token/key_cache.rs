@@ -1,9 +1,10 @@
 //! Caches the IAM's keys. There is one fetch at a time, and their rate is limited.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use opentelemetry::trace::FutureExt as _;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 
@@ -84,15 +85,14 @@ impl KeyCache {
         *last_fetch = Some((started_at, Err(panicked())));
         let fetched = self.iam.verification_keys().await;
         let result = fetched.map(|keys| {
-            let keys = Some((started_at, Arc::new(keys)));
-            *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = keys;
+            *self.keys.lock() = Some((started_at, Arc::new(keys)));
         });
         *last_fetch = Some((self.clock.now(), result.clone()));
         result
     }
 
     fn cached(&self, id: &str, age: Duration) -> Option<Arc<VerificationKeys>> {
-        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let keys = self.keys.lock();
         let (fetched_at, keys) = keys.as_ref()?;
         let is_usable = self.clock.now().since(*fetched_at) < age && keys.key(id).is_some();
         is_usable.then(|| Arc::clone(keys))

@@ -1,7 +1,8 @@
 //! Permissions from the names in a response of the IAM.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::scope::{Permission, Permissions};
 
@@ -43,7 +44,7 @@ impl PermissionNames {
 
     fn drop_name(&self, name: &str) {
         let name: String = name.chars().take(LOGGED_LENGTH).collect();
-        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logged = self.logged.lock();
         if logged.len() < LOGGED_NAMES_MAX && logged.insert(name.clone()) {
             tracing::warn!(
                 iam.adapter = self.adapter,

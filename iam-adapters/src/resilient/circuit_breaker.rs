@@ -2,9 +2,10 @@
 //! fast and the server can recover.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use strum::IntoStaticStr;
 
 use crate::client_address::Network;
@@ -136,14 +137,14 @@ impl CircuitBreaker {
     /// Whether a call would be admitted now, so that no call waits for a permit of an open circuit.
     #[must_use]
     pub fn admits(&self) -> bool {
-        self.admits_in(&mut self.state())
+        self.admits_in(&mut self.state.lock())
     }
 
     /// Admits a call, unless the circuit is open. The caller reports the result with
     /// [`Permit::settle`].
     #[must_use]
     pub fn admit(&self) -> Option<Permit<'_>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if !self.admits_in(&mut state) {
             return None;
         }
@@ -160,7 +161,7 @@ impl CircuitBreaker {
     /// Takes the result of a probe, which is no call for a requester. After a failure, every failure of
     /// a call counts. An available server half-opens an open circuit before the end of its pause.
     pub fn probed(&self, is_available: bool, is_down: bool) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.is_down = is_down;
         if is_available && matches!(state.phase, Phase::Open { .. }) {
             self.enter(&mut state, Phase::HalfOpen { trials: 0 });
@@ -191,10 +192,6 @@ impl CircuitBreaker {
         state.number += 1;
         (self.changed)(circuit);
     }
-
-    fn state(&self) -> MutexGuard<'_, BreakerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// An admitted call. Dropped without [`Self::settle`], the call was cancelled and counts neither as a
@@ -210,7 +207,7 @@ impl Permit<'_> {
     /// Takes a retry from the budget. False if none is left, and for a trial call.
     #[must_use]
     pub fn take_retry(&self) -> bool {
-        let mut state = self.breaker.state();
+        let mut state = self.breaker.state.lock();
         if state.number != self.number {
             return false;
         }
@@ -231,7 +228,7 @@ impl Permit<'_> {
     pub fn settle(mut self, failed: bool, requesters: &[Requester]) {
         self.settled = true;
         let breaker = self.breaker;
-        let mut state = breaker.state();
+        let mut state = breaker.state.lock();
         if state.number != self.number {
             return;
         }
@@ -270,7 +267,7 @@ impl Drop for Permit<'_> {
         if self.settled {
             return;
         }
-        let mut state = self.breaker.state();
+        let mut state = self.breaker.state.lock();
         if state.number == self.number {
             state.end_uncounted();
         }

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::client::{ClientError, UpstreamClient};
@@ -20,6 +20,7 @@ use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_sc
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
+use parking_lot::Mutex;
 use prost::Message as _;
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::Notify;
@@ -62,15 +63,8 @@ impl SpanQueue {
         }))
     }
 
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<SpanData>> {
-        self.0
-            .waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn batch(&self) -> Vec<SpanData> {
-        let mut waiting = self.waiting();
+        let mut waiting = self.0.waiting.lock();
         let count = waiting.len().min(BATCH_MAX);
         waiting.drain(..count).collect()
     }
@@ -80,7 +74,7 @@ impl SpanProcessor for SpanQueue {
     fn on_start(&self, _span: &mut Span, _context: &Context) {}
 
     fn on_end(&self, span: SpanData) {
-        let mut waiting = self.waiting();
+        let mut waiting = self.0.waiting.lock();
         if waiting.len() >= QUEUE_MAX {
             self.0.metrics.spans(SpanOutcome::Dropped, 1);
             return;

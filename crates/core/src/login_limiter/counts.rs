@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::num::NonZeroU32;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{Bound, SlowRate, nanoseconds};
 
@@ -338,8 +339,7 @@ impl Counts {
 
     fn shard(&self, key: u64) -> Option<MutexGuard<'_, Shard>> {
         let index = usize::try_from(key % SHARDS as u64).unwrap_or_default();
-        let shard = self.0.get(index)?;
-        Some(shard.lock().unwrap_or_else(PoisonError::into_inner))
+        self.0.get(index).map(Mutex::lock)
     }
 }
 

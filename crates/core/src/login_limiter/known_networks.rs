@@ -1,8 +1,9 @@
 //! The networks from which each account has logged in.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::nanoseconds;
 
@@ -38,7 +39,7 @@ impl Generations {
 impl KnownNetworks {
     /// Whether the pair has logged in within the retention.
     pub(super) fn contains(&self, pair: u64, now: u64) -> bool {
-        let generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let generations = self.0.lock();
         let logged_in_at = generations.logged_in_at(pair);
         logged_in_at.is_some_and(|at| now.saturating_sub(at) < nanoseconds(RETENTION))
     }
@@ -46,7 +47,7 @@ impl KnownNetworks {
     /// Records a login, which may be older than others. Returns whether the other replicas must
     /// receive it.
     pub(super) fn insert(&self, pair: u64, at: u64) -> bool {
-        let mut generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut generations = self.0.lock();
         let known = generations.logged_in_at(pair);
         if known.is_some_and(|known| known >= at) {
             return false;
@@ -96,7 +97,7 @@ mod tests {
         let first_kept = latest - CAPACITY as u64;
         assert!((first_kept..latest).all(|pair| known.contains(pair, latest)));
         assert!(!known.contains(0, latest));
-        let generations = known.0.into_inner().unwrap();
+        let generations = known.0.into_inner();
         assert!(generations.newer.len() <= CAPACITY && generations.older.len() <= CAPACITY);
     }
 }

@@ -2,8 +2,9 @@
 //! tokens from an IAM.
 
 use std::num::NonZeroU32;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::counts::{Count, Quota};
 use super::nanoseconds;
@@ -41,12 +42,12 @@ impl Rate {
 
     /// Whether anything is left, the reserve included; if not, the time until something is.
     pub(super) fn left(&self, now: u64) -> Result<(), u64> {
-        self.count().room(self.with_reserve, now)
+        self.count.lock().room(self.with_reserve, now)
     }
 
     /// Takes one. `reserve` is called only if nothing else is left.
     pub(super) fn take(&self, now: u64, reserve: impl FnOnce() -> bool) -> Result<(), u64> {
-        let mut count = self.count();
+        let mut count = self.count.lock();
         if let Err(wait) = count.room(self.quota, now) {
             count.room(self.with_reserve, now)?;
             if !reserve() {
@@ -55,10 +56,6 @@ impl Rate {
         }
         count.count(self.quota, now);
         Ok(())
-    }
-
-    fn count(&self) -> MutexGuard<'_, Count> {
-        self.count.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::clock::Clock;
@@ -11,6 +11,7 @@ use iam_adapters::error::{IamError, Refusal};
 use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::scope::Permissions;
 use iam_adapters::types::{Authenticated, Credentials, Introspection, Subject, UpstreamSession};
+use parking_lot::RwLock;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
 use subtle::ConstantTimeEq;
@@ -102,7 +103,7 @@ impl Directory {
     /// [`IamError::Refused`]; [`IamError::Failed`] if the system has no random numbers.
     pub fn authenticate(&self, credentials: &Credentials) -> Result<Authenticated, IamError> {
         let now = self.clock.now().unix;
-        let mut state = self.write();
+        let mut state = self.state.write();
         let found = state.users.find(credentials.email());
         let user = found.as_ref().map(|(_, user)| &**user);
         let totp = user.and_then(User::totp);
@@ -161,7 +162,7 @@ impl Directory {
     /// Ends the session if the secret is right. Does nothing if the session has ended.
     pub fn end_session(&self, session: &UpstreamSession) {
         let now = self.clock.now().unix;
-        let mut state = self.write();
+        let mut state = self.state.write();
         if state
             .sessions
             .user_of(&session.id, &session.secret, now)
@@ -194,7 +195,7 @@ impl Directory {
     pub fn address_of(&self, session: &UpstreamSession) -> Option<String> {
         let active = self.user_of(session);
         let user = active.or_else(|| {
-            let state = self.read();
+            let state = self.state.read();
             let mut users = state.users.iter();
             users.find(|user| user.subject == session.subject).cloned()
         });
@@ -223,17 +224,9 @@ impl Directory {
 
     fn user_of(&self, session: &UpstreamSession) -> Option<Arc<User>> {
         let now = self.clock.now().unix;
-        let state = self.read();
+        let state = self.state.read();
         let number = state.sessions.user_of(&session.id, &session.secret, now)?;
         state.users.numbered(number).map(Arc::clone)
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -296,7 +289,7 @@ fn check_login(
 /// Shows counts only, no addresses.
 impl fmt::Debug for Directory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.read();
+        let state = self.state.read();
         f.debug_struct("Directory")
             .field("users", &state.users.iter().len())
             .field("sessions", &state.sessions)
@@ -327,14 +320,14 @@ impl Directory {
     /// Every user, in no particular order.
     #[must_use]
     pub fn users(&self) -> Vec<Arc<User>> {
-        self.read().users.iter().cloned().collect()
+        self.state.read().users.iter().cloned().collect()
     }
 
     /// Every user with the number of active sessions, in no particular order. Scans the sessions once.
     #[must_use]
     pub fn users_with_sessions(&self) -> Vec<(Arc<User>, usize)> {
         let now = self.clock.now().unix;
-        let state = self.read();
+        let state = self.state.read();
         let counts = state.sessions.active_by_user(now);
         let counted = |(number, user): (UserNumber, &Arc<User>)| {
             (
@@ -352,7 +345,7 @@ impl Directory {
     /// [`UsersError::Unknown`].
     pub fn user_with_sessions(&self, email: &str) -> Result<(Arc<User>, usize), UsersError> {
         let now = self.clock.now().unix;
-        let state = self.read();
+        let state = self.state.read();
         let (number, user) = state.users.find(email).ok_or(UsersError::Unknown)?;
         let counts = state.sessions.active_by_user(now);
         Ok((user, counts.get(&number).copied().unwrap_or_default()))
@@ -362,32 +355,32 @@ impl Directory {
     #[must_use]
     pub fn sessions(&self) -> Vec<LiveSession> {
         let now = self.clock.now().unix;
-        self.read().sessions(now)
+        self.state.read().sessions(now)
     }
 
     /// The gateway's id of each of the last 10,000 sessions, active or not, by the session's own id.
     #[must_use]
     pub fn gateway_session_ids(&self) -> HashMap<String, String> {
-        self.read().sessions.gateway_ids()
+        self.state.read().sessions.gateway_ids()
     }
 
     /// The id of the session, active or not, that the gateway calls so.
     #[must_use]
     pub fn id_of_gateway_session(&self, gateway_id: &str) -> Option<String> {
-        self.read().sessions.id_of(gateway_id)
+        self.state.read().sessions.id_of(gateway_id)
     }
 
     /// The number of active sessions.
     #[must_use]
     pub fn active_session_count(&self) -> usize {
         let now = self.clock.now().unix;
-        self.read().sessions.active_count(now)
+        self.state.read().sessions.active_count(now)
     }
 
     /// The number of stored sessions, including expired ones.
     #[must_use]
     pub fn session_count(&self) -> usize {
-        self.read().sessions.len()
+        self.state.read().sessions.len()
     }
 }
 
@@ -399,7 +392,7 @@ impl Directory {
     ///
     /// [`UsersError::Taken`]; [`UsersError::SubjectTaken`].
     pub fn create_user(&self, user: User) -> Result<(), UsersError> {
-        self.write().users.add(user)
+        self.state.write().users.add(user)
     }
 
     /// Deletes a user and ends the sessions.
@@ -409,7 +402,7 @@ impl Directory {
     /// [`UsersError::Unknown`].
     pub fn delete_user(&self, email: &str) -> Result<(), UsersError> {
         let now = self.clock.now().unix;
-        let mut state = self.write();
+        let mut state = self.state.write();
         let removed = state.users.remove(email)?;
         state.sessions.end_where(now, |user| user == removed);
         Ok(())
@@ -418,7 +411,7 @@ impl Directory {
     /// Replaces all users. Sessions of a subject that both sets contain stay active; all others end.
     pub fn replace_users(&self, users: &Users) {
         let now = self.clock.now().unix;
-        let mut state = self.write();
+        let mut state = self.state.write();
         let users = users.succeeding(&state.users);
         let stays = |number| users.numbered(number).is_some();
         state.sessions.end_where(now, |number| !stays(number));
@@ -431,7 +424,11 @@ impl Directory {
     ///
     /// [`UsersError::Unknown`]; [`UsersError::Invalid`] if it is empty or too long.
     pub fn set_password(&self, email: &str, password: SecretString) -> Result<(), UsersError> {
-        self.write().users.change(email)?.set_password(password)?;
+        self.state
+            .write()
+            .users
+            .change(email)?
+            .set_password(password)?;
         Ok(())
     }
 
@@ -441,7 +438,7 @@ impl Directory {
     ///
     /// [`UsersError::Unknown`].
     pub fn set_permissions(&self, email: &str, permissions: Permissions) -> Result<(), UsersError> {
-        self.write().users.change(email)?.permissions = permissions;
+        self.state.write().users.change(email)?.permissions = permissions;
         Ok(())
     }
 
@@ -455,7 +452,7 @@ impl Directory {
         email: &str,
         attributes: Map<String, Value>,
     ) -> Result<(), UsersError> {
-        self.write().users.change(email)?.attributes = attributes;
+        self.state.write().users.change(email)?.attributes = attributes;
         Ok(())
     }
 
@@ -465,13 +462,13 @@ impl Directory {
     ///
     /// [`UsersError::Unknown`].
     pub fn set_totp(&self, email: &str, totp: Option<TotpVerifier>) -> Result<(), UsersError> {
-        self.write().users.change(email)?.totp = totp;
+        self.state.write().users.change(email)?.totp = totp;
         Ok(())
     }
 
     /// Sets when accounts are locked out; none: never, and no account is locked out any more.
     pub fn set_lockout(&self, lockout: Option<Lockout>) {
-        let mut state = self.write();
+        let mut state = self.state.write();
         state.lockout = lockout;
         if lockout.is_none() {
             state.users.forget_failures();
@@ -481,7 +478,7 @@ impl Directory {
     /// When accounts are locked out.
     #[must_use]
     pub fn lockout(&self) -> Option<Lockout> {
-        self.read().lockout
+        self.state.read().lockout
     }
 
     /// Sets the state of an account, and forgets its failed logins. Sessions of a disabled account are
@@ -491,7 +488,7 @@ impl Directory {
     ///
     /// [`UsersError::Unknown`].
     pub fn set_state(&self, email: &str, state: AccountState) -> Result<(), UsersError> {
-        let mut directory = self.write();
+        let mut directory = self.state.write();
         let user = directory.users.change(email)?;
         user.state = state;
         user.failures = Failures::default();
@@ -503,13 +500,13 @@ impl Directory {
 impl Directory {
     /// Keeps the id that the gateway gave to a session.
     pub fn set_gateway_session_id(&self, id: &str, gateway_id: &str) {
-        self.write().sessions.set_gateway_id(id, gateway_id);
+        self.state.write().sessions.set_gateway_id(id, gateway_id);
     }
 
     /// Ends one session. Returns whether it was active.
     pub fn end_session_by_id(&self, id: &str) -> bool {
         let now = self.clock.now().unix;
-        self.write().sessions.end(id, now)
+        self.state.write().sessions.end(id, now)
     }
 
     /// Ends every session of a user. Returns how many were active.
@@ -519,7 +516,7 @@ impl Directory {
     /// [`UsersError::Unknown`].
     pub fn end_sessions_of(&self, email: &str) -> Result<usize, UsersError> {
         let now = self.clock.now().unix;
-        let mut state = self.write();
+        let mut state = self.state.write();
         let (number, _) = state.users.find(email).ok_or(UsersError::Unknown)?;
         Ok(state.sessions.end_where(now, |user| user == number))
     }
@@ -527,7 +524,7 @@ impl Directory {
     /// Ends every session. Returns those that were active, as [`Directory::sessions`] does.
     pub fn end_all_sessions(&self) -> Vec<LiveSession> {
         let now = self.clock.now().unix;
-        let mut state = self.write();
+        let mut state = self.state.write();
         let ended = state.sessions(now);
         state.sessions.end_where(now, |_| true);
         ended
@@ -568,7 +565,7 @@ impl Directory {
     /// Takes a snapshot.
     #[must_use]
     pub fn snapshot(&self) -> DirectorySnapshot {
-        let state = self.read();
+        let state = self.state.read();
         DirectorySnapshot {
             users: state.users.clone(),
             sessions: state.sessions.clone(),
@@ -580,7 +577,7 @@ impl Directory {
     pub fn restore(&self, snapshot: &DirectorySnapshot) {
         // Copy before taking the lock.
         let DirectorySnapshot { users, sessions } = snapshot.clone();
-        let mut state = self.write();
+        let mut state = self.state.write();
         state.users = users;
         state.sessions = sessions;
     }

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_lc_rs::rand;
 use iam_adapters::error::Refusal;
 use iam_adapters::name::Name as _;
 use iam_adapters::resilient::Operation;
+use parking_lot::Mutex;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
@@ -104,7 +104,7 @@ impl Faults {
         {
             return Err(InvalidRule::NoWire(answer.name()));
         }
-        let mut rules = self.lock();
+        let mut rules = self.rules.lock();
         if rules.active.len() >= RULES_MAX {
             return Err(InvalidRule::TooMany(RULES_MAX));
         }
@@ -123,7 +123,7 @@ impl Faults {
     /// Every rule.
     #[must_use]
     pub fn list(&self) -> Vec<Fault> {
-        self.lock().active.clone()
+        self.rules.lock().active.clone()
     }
 
     /// The number of rules.
@@ -140,7 +140,7 @@ impl Faults {
 
     /// Removes a rule. Returns whether it existed.
     pub fn remove(&self, id: u64) -> bool {
-        let mut rules = self.lock();
+        let mut rules = self.rules.lock();
         let before = rules.active.len();
         rules.active.retain(|fault| fault.id != id);
         self.update_count(&rules);
@@ -149,14 +149,14 @@ impl Faults {
 
     /// Removes every rule.
     pub fn clear(&self) {
-        let mut rules = self.lock();
+        let mut rules = self.rules.lock();
         rules.active.clear();
         self.update_count(&rules);
     }
 
     /// Replaces all rules, including counters.
     pub fn restore(&self, active: Vec<Fault>) {
-        let mut rules = self.lock();
+        let mut rules = self.rules.lock();
         let newest = active.iter().map(|fault| fault.id).max();
         rules.last = rules.last.max(newest.unwrap_or_default());
         rules.active = active;
@@ -168,7 +168,7 @@ impl Faults {
         if self.is_empty() {
             return None;
         }
-        let mut rules = self.lock();
+        let mut rules = self.rules.lock();
         let selects = |fault: &&mut Fault| {
             fault.rule.matches(operation, user)
                 && fault.rule.share.is_none_or(|share| (self.rng)() < share)
@@ -190,10 +190,6 @@ impl Faults {
 
     fn update_count(&self, rules: &Rules) {
         self.count.store(rules.active.len(), Ordering::Release);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Rules> {
-        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use iam_adapters::error::{IamError, Refusal};
 use iam_adapters::name::Name as _;
 use iam_adapters::resilient::Operation;
 use iam_adapters::types::Subject;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
@@ -164,7 +164,7 @@ struct State {
 impl Journal {
     /// Records a call that has ended.
     pub fn record(&self, at: Duration, call: Call) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.last += 1;
         let number = state.last;
         if state.entries.len() >= KEPT {
@@ -179,7 +179,7 @@ impl Journal {
     /// The newest matching entries, up to `limit`, and the number of all matching entries.
     #[must_use]
     pub fn select(&self, filter: &Filter, limit: usize) -> Selection {
-        let state = self.lock();
+        let state = self.state.lock();
         let mut entries: Vec<_> = Vec::new();
         let mut count = 0;
         for entry in state.entries.iter().rev() {
@@ -230,19 +230,15 @@ impl Journal {
     /// The number of calls since the journal was cleared.
     #[must_use]
     pub fn calls(&self) -> u64 {
-        let state = self.lock();
+        let state = self.state.lock();
         state.forgotten + state.entries.len() as u64
     }
 
     /// Removes every entry. Numbers continue.
     pub fn clear(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.entries.clear();
         state.forgotten = 0;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Realms: each serves an IAM in Keycloak's protocol, with settings and a key of its own.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 
 use aws_lc_rs::error::Unspecified;
 use iam_adapters::Subject;
+use parking_lot::{RwLock, RwLockReadGuard};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -137,7 +138,7 @@ impl Realm {
 
     /// Its settings.
     pub(super) fn settings(&self) -> RwLockReadGuard<'_, RealmSettings> {
-        self.settings.read().unwrap_or_else(PoisonError::into_inner)
+        self.settings.read()
     }
 
     /// The time in whole seconds since 1970.
@@ -331,8 +332,7 @@ impl Realm {
 
     /// Changes its settings.
     pub fn change(&self, change: &RealmSettingsChange) {
-        let settings = self.settings.write();
-        let mut settings = settings.unwrap_or_else(PoisonError::into_inner);
+        let mut settings = self.settings.write();
         let set = |setting: &mut bool, to: Option<bool>| *setting = to.unwrap_or(*setting);
         set(&mut settings.enabled, change.enabled);
         set(&mut settings.direct_grants, change.direct_grants);

@@ -27,7 +27,7 @@ const fn settlement(failed: bool) -> Settlement {
 /// The number of tracked keys.
 fn tracked(counts: &Counts) -> usize {
     let shards = counts.0.iter();
-    shards.map(|shard| shard.lock().unwrap().counts.len()).sum()
+    shards.map(|shard| shard.lock().counts.len()).sum()
 }
 
 /// An event of one key.
@@ -173,9 +173,7 @@ fn full_table_takes_the_documented_memory() {
     }
     assert_eq!(tracked(&counts), SHARDS * CAPACITY);
     let shards = counts.0.iter();
-    let capacity: usize = shards
-        .map(|shard| shard.lock().unwrap().counts.capacity())
-        .sum();
+    let capacity: usize = shards.map(|shard| shard.lock().counts.capacity()).sum();
     // An entry is a key, a count and a control byte of the map.
     let entry = size_of::<(u64, Count)>() + 1;
     assert_eq!(entry, 25);
