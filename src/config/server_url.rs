@@ -1,6 +1,5 @@
 //! The URL of a server that the gateway calls.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::ops::Deref;
 
@@ -8,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
 /// The URL of a server that the gateway calls. `Debug` shows neither credentials nor path and query.
-#[derive(Clone, Deserialize, Serialize)]
+#[derive(Clone, derive_more::Debug, Deserialize, Serialize)]
+#[debug("{:?}", self.host_name())]
 #[serde(transparent)]
 pub struct ServerUrl(Url);
 
@@ -44,11 +44,5 @@ impl Deref for ServerUrl {
 
     fn deref(&self) -> &Url {
         &self.0
-    }
-}
-
-impl fmt::Debug for ServerUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.host_name().fmt(f)
     }
 }

@@ -205,6 +205,8 @@ families! {
 }
 
 /// All metrics of one gateway.
+#[derive(derive_more::Debug)]
+#[debug("Metrics")]
 pub struct Metrics {
     registry: Registry,
     pub(crate) families: Families,
@@ -317,12 +319,6 @@ impl Metrics {
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
         text
-    }
-}
-
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Metrics")
     }
 }
 

@@ -5,7 +5,6 @@
 
 mod export;
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -33,6 +32,8 @@ const TRACEPARENT: &str = "traceparent";
 const PROXY_SAMPLED_MAX: u64 = 10;
 
 /// Decides which requests are traced, and starts their spans.
+#[derive(derive_more::Debug)]
+#[debug("Traces {{ ratio: {ratio:?}, .. }}")]
 pub struct Traces {
     spans: Arc<Spans>,
     ratio: Sampler,
@@ -144,14 +145,6 @@ impl Traces {
             .propagator
             .extract_with_context(&self.unsampled, &received);
         context.span().span_context().is_valid().then_some(context)
-    }
-}
-
-impl fmt::Debug for Traces {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Traces")
-            .field("ratio", &self.ratio)
-            .finish_non_exhaustive()
     }
 }
 

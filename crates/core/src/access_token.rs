@@ -1,6 +1,5 @@
 //! Access tokens (RFC 9068).
 
-use std::fmt;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -16,6 +15,8 @@ use crate::random::Random;
 use crate::results::DataSource;
 
 /// A signed JWT. It is a credential, so its `Debug` form does not contain it.
+#[derive(derive_more::Debug)]
+#[debug("AccessToken {{ expires_in: {expires_in}, .. }}")]
 pub struct AccessToken {
     jwt: String,
     /// How long it is valid, in seconds from now.
@@ -27,14 +28,6 @@ impl AccessToken {
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.jwt
-    }
-}
-
-impl fmt::Debug for AccessToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AccessToken")
-            .field("expires_in", &self.expires_in)
-            .finish_non_exhaustive()
     }
 }
 

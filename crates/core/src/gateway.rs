@@ -1,6 +1,5 @@
 //! The gateway: its operations over its IAMs, keys and tables.
 
-use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -48,6 +47,8 @@ pub struct Policy {
 }
 
 /// The gateway in front of its IAMs.
+#[derive(derive_more::Debug)]
+#[debug("Gateway {{ iams: {iams:?}, policy: {policy:?}, .. }}")]
 pub struct Gateway {
     /// The IAMs.
     pub iams: Arc<Iams>,
@@ -547,15 +548,6 @@ fn expiry(iam: &Iam, authenticated: &Authenticated, requested_at: Moment) -> u64
 /// Ends an IAM session whose client gets no session token. The client does not wait for it.
 fn abandon(iam: &Iam, upstream: &UpstreamSession) {
     abandoned::end_session(Arc::clone(&iam.adapter), upstream.clone());
-}
-
-impl fmt::Debug for Gateway {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gateway")
-            .field("iams", &self.iams)
-            .field("policy", &self.policy)
-            .finish_non_exhaustive()
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The IAMs of a gateway, and which of them serves a login, a session or a logout token.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +53,8 @@ pub struct IamParts {
 }
 
 /// One IAM of a gateway, with all that the gateway stores about it.
+#[derive(derive_more::Debug)]
+#[debug("Iam {{ name: {name:?}, adapter: {adapter:?}, policy: {policy:?}, .. }}")]
 pub struct Iam {
     pub(super) name: Arc<str>,
     // The adapter's name and the IAM's issuer do not change.
@@ -107,23 +108,9 @@ impl Iam {
     }
 }
 
-impl fmt::Debug for Iams {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
-    }
-}
-
-impl fmt::Debug for Iam {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Iam")
-            .field("name", &self.name)
-            .field("adapter", &self.adapter)
-            .field("policy", &self.policy)
-            .finish_non_exhaustive()
-    }
-}
-
 /// All IAMs of a gateway. Two of them never have the same issuer.
+#[derive(derive_more::Debug)]
+#[debug("{all:?}")]
 pub struct Iams {
     all: Box<[Iam]>,
     caches: Caches,

@@ -43,6 +43,8 @@ impl fmt::Display for Identifier {
 }
 
 /// Computes identifiers, and authenticates the entries that contain them.
+#[derive(derive_more::Debug)]
+#[debug("IdentifierKey([REDACTED])")]
 pub struct IdentifierKey {
     key: hmac::Key,
     entries: StreamMacKey,
@@ -112,12 +114,6 @@ impl IdentifierKey {
         let tag = context.sign();
         let half = tag.as_ref().first_chunk().copied().unwrap_or_default();
         Identifier(u128::from_be_bytes(half))
-    }
-}
-
-impl fmt::Debug for IdentifierKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("IdentifierKey([REDACTED])")
     }
 }
 

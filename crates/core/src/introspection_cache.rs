@@ -13,7 +13,6 @@
 
 pub mod shared;
 
-use std::fmt;
 use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
@@ -212,6 +211,8 @@ where
 }
 
 /// The cached data of one IAM, and its introspections in flight.
+#[derive(derive_more::Debug)]
+#[debug("IntrospectionCache {{ freshness: {freshness:?}, .. }}")]
 pub(super) struct IntrospectionCache {
     iam: Arc<dyn IamAdapter>,
     replica: Arc<ReplicaState>,
@@ -537,14 +538,6 @@ impl IntrospectionCache {
                 Ok(None)
             }
         }
-    }
-}
-
-impl fmt::Debug for IntrospectionCache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IntrospectionCache")
-            .field("freshness", &self.freshness)
-            .finish_non_exhaustive()
     }
 }
 

@@ -23,7 +23,6 @@ mod known_networks;
 mod rate;
 mod sharing;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,6 +87,8 @@ pub struct SlowRate {
 }
 
 /// Counts login attempts, and refuses those beyond the limits.
+#[derive(derive_more::Debug)]
+#[debug("LoginRateLimiter")]
 pub struct LoginRateLimiter {
     clock: Arc<dyn Clock>,
     key: Arc<IdentifierKey>,
@@ -270,12 +271,6 @@ fn too_many(limit: Limit, wait: u64) -> GatewayError {
     GatewayError::TooManyLogins {
         limit,
         retry_after: Duration::from_nanos(wait),
-    }
-}
-
-impl fmt::Debug for LoginRateLimiter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("LoginRateLimiter")
     }
 }
 

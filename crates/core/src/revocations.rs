@@ -339,8 +339,9 @@ const ENTRIES: &[u8] = b"auth-gateway entries of revocations 1";
 /// The length of a [`RevocationId`]: half of HMAC-SHA256, which makes a collision infeasible.
 pub const REVOCATION_ID_LEN: usize = 16;
 
-/// The id of a revocation.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+/// The id of a revocation. Its `Debug` form hides it: the log must not show which lines belong to one session.
+#[derive(Clone, Copy, derive_more::Debug, PartialEq, Eq, Hash)]
+#[debug("RevocationId([REDACTED])")]
 pub struct RevocationId([u8; REVOCATION_ID_LEN]);
 
 impl RevocationId {
@@ -357,16 +358,10 @@ impl RevocationId {
     }
 }
 
-/// The log must not show which lines belong to one session.
-impl fmt::Debug for RevocationId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RevocationId([REDACTED])")
-    }
-}
-
 /// Computes the ids of the revocations of sessions of one sealing key, and authenticates the entries that
 /// replicas share.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("RevocationKey([REDACTED])")]
 pub struct RevocationKey {
     ids: hmac::Key,
     entries: StreamMacKey,
@@ -444,12 +439,6 @@ impl RevocationKey {
 impl DerivedFrom<SealingKey> for RevocationKey {
     fn derived_from(key: &SealingKey) -> Self {
         Self::derive(key.derivation_key())
-    }
-}
-
-impl fmt::Debug for RevocationKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RevocationKey([REDACTED])")
     }
 }
 

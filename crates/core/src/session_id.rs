@@ -9,7 +9,11 @@ use crate::error::Internal;
 use crate::random::Random;
 
 /// The id of a session: 128 random bits, made at login.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+///
+/// It is no secret: alone it gives nothing, and access tokens have it as `sid`. Its `Debug` form hides it because
+/// it would connect lines of the log with a session, for which the audit log has a keyed hash.
+#[derive(Clone, Copy, derive_more::Debug, PartialEq, Eq, Hash)]
+#[debug("SessionId([REDACTED])")]
 pub struct SessionId([u8; 16]);
 
 impl SessionId {
@@ -45,13 +49,5 @@ impl SessionId {
 impl fmt::Display for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&BASE64.encode(self.0))
-    }
-}
-
-/// The id is no secret: alone it gives nothing, and access tokens have it as `sid`. It is hidden because
-/// it would connect lines of the log with a session, for which the audit log has a keyed hash.
-impl fmt::Debug for SessionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SessionId([REDACTED])")
     }
 }

@@ -1,6 +1,5 @@
 //! Cached data about sessions in Redis. A slow, unreachable, full or hostile Redis has the same effect as none.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -36,6 +35,8 @@ const WRITE_DEADLINE: Duration = Duration::from_secs(1);
 const WRITES_MAX: usize = 128;
 
 /// The entries of sessions, each under a key with the id of the session's revocation.
+#[derive(derive_more::Debug)]
+#[debug("RedisCache {{ prefix: {prefix:?}, .. }}")]
 pub(super) struct RedisCache {
     prefix: String,
     connection: ArcSwapOption<(MultiplexedConnection, Primary)>,
@@ -184,13 +185,5 @@ impl SharedCache for RedisCache {
                 Err(_) => trace::fail(span, LookUp::TimedOut.name()),
             });
         });
-    }
-}
-
-impl fmt::Debug for RedisCache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisCache")
-            .field("prefix", &self.prefix)
-            .finish_non_exhaustive()
     }
 }

@@ -5,7 +5,6 @@
 //! thread of its own, where the HTTP client of this program cannot run.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -173,7 +172,9 @@ impl SpanExporter {
     }
 }
 
-/// A client of the receiver of spans: OTLP over HTTP with protobuf.
+/// A client of the receiver of spans: OTLP over HTTP with protobuf. Its headers are secrets.
+#[derive(derive_more::Debug)]
+#[debug("Collector {{ host: {:?}, .. }}", url.host_str())]
 pub(crate) struct Collector {
     client: UpstreamClient,
     url: Url,
@@ -218,15 +219,6 @@ impl Collector {
         let decoded = ExportTraceServiceResponse::decode(&*response.body).unwrap_or_default();
         let partial = decoded.partial_success.unwrap_or_default();
         Ok(u64::try_from(partial.rejected_spans).unwrap_or_default())
-    }
-}
-
-/// Without the headers, which are secrets.
-impl fmt::Debug for Collector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Collector")
-            .field("host", &self.url.host_str())
-            .finish_non_exhaustive()
     }
 }
 

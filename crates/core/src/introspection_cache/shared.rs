@@ -8,7 +8,6 @@
 //! The store is not trusted. It can lose, keep, repeat and exchange entries, so an entry is bound to
 //! its session and subject, and its age does not depend on the store alone.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +41,8 @@ pub(crate) const SALT_LEN: usize = 16;
 const PURPOSE: &[u8] = b"auth-gateway shared cache v1";
 
 /// Derived from a signing key; seals and opens entries.
+#[derive(derive_more::Debug)]
+#[debug("CacheSealingKey([REDACTED])")]
 pub struct CacheSealingKey(hkdf::Prk);
 
 impl CacheSealingKey {
@@ -62,12 +63,6 @@ impl CacheSealingKey {
 impl DerivedFrom<SigningKey> for CacheSealingKey {
     fn derived_from(key: &SigningKey) -> Self {
         Self::derive(key.derivation_key())
-    }
-}
-
-impl fmt::Debug for CacheSealingKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CacheSealingKey([REDACTED])")
     }
 }
 

@@ -1,7 +1,5 @@
 //! Keys that seal.
 
-use std::fmt;
-
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use jiff::Timestamp;
 
@@ -10,6 +8,8 @@ use super::{DerivationKey, Key, KeyError, KeyFile};
 const KEY_LEN: usize = 32;
 
 /// A key that seals and opens.
+#[derive(derive_more::Debug)]
+#[debug("SealingKey {{ kid: {:?}, first_use: {:?}, .. }}", self.kid(), self.first_use())]
 pub struct SealingKey {
     derivation_key: DerivationKey,
     aead: LessSafeKey,
@@ -79,14 +79,5 @@ impl Key for SealingKey {
                 .derive(b"auth-gateway comparison of keys")
         };
         secret(self) == secret(before)
-    }
-}
-
-impl fmt::Debug for SealingKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SealingKey")
-            .field("kid", &self.kid())
-            .field("first_use", &self.first_use())
-            .finish_non_exhaustive()
     }
 }

@@ -1,7 +1,5 @@
 //! Keys that sign, with their public JWKs.
 
-use std::fmt;
-
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, RSA_PKCS1_SHA256, RsaKeyPair,
@@ -54,6 +52,8 @@ enum Signer {
 }
 
 /// A signing key with its public JWK.
+#[derive(derive_more::Debug)]
+#[debug("SigningKey {{ kid: {:?}, algorithm: {algorithm:?}, first_use: {:?}, .. }}", self.kid(), self.first_use())]
 pub struct SigningKey {
     derivation_key: DerivationKey,
     algorithm: Algorithm,
@@ -147,16 +147,6 @@ impl Key for SigningKey {
 
     fn is_same(&self, before: &Self) -> bool {
         self.public == before.public
-    }
-}
-
-impl fmt::Debug for SigningKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SigningKey")
-            .field("kid", &self.kid())
-            .field("algorithm", &self.algorithm)
-            .field("first_use", &self.first_use())
-            .finish_non_exhaustive()
     }
 }
 
