@@ -6,6 +6,7 @@ use std::time::Duration;
 use actix_web::middleware::from_fn;
 use actix_web::web::Data;
 use anyhow::Context as _;
+use arc_swap::ArcSwap;
 use auth_gateway::config::Settings;
 use auth_gateway::http::{self, AppState};
 use auth_gateway::startup::{self, Application, ServiceDependencies};
@@ -13,7 +14,7 @@ use auth_gateway::telemetry::metrics::Metrics;
 use auth_gateway_core::replica_state::Replicas;
 use auth_gateway_core::upstream_logouts::UpstreamLogouts;
 use futures_util::future::{FutureExt as _, join_all};
-use iam_adapters::{ClaimSources, Clock, IamAdapter, Replaceable};
+use iam_adapters::{ClaimSources, Clock, IamAdapter};
 use mock_iam::{Directory, HostName, Identity, Mock, MockSettings, ShiftedClock, Users};
 
 use crate::{Front, Namespace, NamespaceName, Namespaces, fixed_key, routing};
@@ -167,8 +168,8 @@ impl GatewayNamespaces {
             .with_claims(self.claims.clone());
         let mock = Arc::new(mock);
         // For the first probe, which the journal of the namespace does not have.
-        let iam: Arc<Replaceable<dyn IamAdapter>> =
-            Replaceable::shared(Arc::new(Mock::new(directory)));
+        let iam: Arc<dyn IamAdapter> = Arc::new(Mock::new(directory));
+        let iam = Arc::new(ArcSwap::from_pointee(iam));
         let parts = ServiceDependencies {
             iams: vec![Arc::clone(&iam)],
             clock: time,
@@ -191,7 +192,7 @@ impl GatewayNamespaces {
             // The mock responds at once.
             let _ = iam.adapter.probe().now_or_never();
         }
-        iam.replace(Arc::<Mock>::clone(&mock));
+        iam.store(Arc::new(Arc::<Mock>::clone(&mock)));
         let app_state = connected.app_state(settings, &parts);
         Namespace {
             name: name.clone(),

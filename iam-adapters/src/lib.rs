@@ -21,7 +21,6 @@ mod oauth2_client;
 pub mod pem;
 pub mod permission_source;
 pub mod registry;
-mod replaceable;
 pub mod resilient;
 pub mod scope;
 #[cfg(test)]
@@ -39,7 +38,6 @@ pub use clock::{Clock, Moment};
 pub use error::{Detail, IamError, Misconfiguration, Refusal};
 pub use logout_token::{LogoutNotice, LogoutTokenError, LogoutTokens};
 pub use oauth2_client::{AssertionAudience, ClientAuthMethod, ClientSection, OAuth2ClientSettings};
-pub use replaceable::Replaceable;
 pub use resilient::ResilientAdapter;
 pub use scope::{AllowedScopes, InvalidScope, Permission, Permissions, Scope, ScopePattern};
 pub use types::{

@@ -11,6 +11,7 @@ mod policy_server;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use scopeguard::ScopeGuard;
 use tokio::sync::Semaphore;
@@ -20,7 +21,6 @@ use crate::adapter::{Capabilities, IamAdapter};
 use crate::clock::Clock;
 use crate::error::IamError;
 use crate::jwk::VerificationKeys;
-use crate::replaceable::Replaceable;
 use crate::resilient::{CallLayers, CallLimit, Observer, Operation, Requester};
 use crate::scope::Permissions;
 use crate::types::{
@@ -86,7 +86,7 @@ pub struct WithPermissionSource {
     /// The IAM's name in the configuration.
     name: Arc<str>,
     iam: Arc<dyn IamAdapter>,
-    source: Arc<Replaceable<PermissionSource>>,
+    source: Arc<ArcSwap<PermissionSource>>,
     layers: CallLayers,
 }
 
@@ -97,11 +97,11 @@ impl WithPermissionSource {
     pub fn new(
         name: &Arc<str>,
         iam: Arc<dyn IamAdapter>,
-        source: Arc<Replaceable<PermissionSource>>,
+        source: Arc<ArcSwap<PermissionSource>>,
         clock: &Arc<dyn Clock>,
         observer: &Arc<dyn Observer>,
     ) -> Self {
-        let (operation, limit) = (Operation::Permissions, source.get().limit());
+        let (operation, limit) = (Operation::Permissions, source.load().limit());
         Self {
             layers: CallLayers::new((name, iam.name()), operation, limit, clock, observer),
             name: Arc::clone(name),
@@ -117,7 +117,7 @@ impl WithPermissionSource {
         at_iam: &Permissions,
         groups: Option<&[String]>,
     ) -> Result<Permissions, IamError> {
-        let source = self.source.get();
+        let source = self.source.load_full();
         let requesters = [Requester::Subject(subject.clone())];
         // Boxed like the calls of an adapter, because the future of a policy server is large.
         let attempt = || Box::pin(source.permissions(&self.name, subject, at_iam, groups));

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, iter};
 
+use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use strum::{IntoStaticStr, VariantArray};
 use tokio::time::{Instant, timeout_at};
@@ -20,7 +21,6 @@ use crate::client::CLOCK_OFFSET;
 use crate::clock::Clock;
 use crate::error::IamError;
 use crate::jwk::VerificationKeys;
-use crate::replaceable::Replaceable;
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
 
 pub use circuit_breaker::{Circuit, CircuitBreaker, Permit, Requester};
@@ -185,7 +185,7 @@ impl CallLayers {
 /// breaker, and one retry of idempotent calls if the IAM could not be reached.
 #[derive(Debug)]
 pub struct ResilientAdapter {
-    adapter: Arc<Replaceable<dyn IamAdapter>>,
+    adapter: Arc<ArcSwap<Arc<dyn IamAdapter>>>,
     // These do not change when the adapter is replaced.
     kind: &'static str,
     issuer: Box<str>,
@@ -205,12 +205,12 @@ impl ResilientAdapter {
     #[must_use]
     pub fn new(
         iam: &Arc<str>,
-        adapter: Arc<Replaceable<dyn IamAdapter>>,
+        adapter: Arc<ArcSwap<Arc<dyn IamAdapter>>>,
         limits: CallLimits,
         clock: &Arc<dyn Clock>,
         observer: &Arc<dyn Observer>,
     ) -> Self {
-        let current = adapter.get();
+        let current = adapter.load_full();
         let kind = current.name();
         let layers =
             |operation, limit| CallLayers::new((iam, kind), operation, limit, clock, observer);
@@ -249,7 +249,7 @@ impl IamAdapter for ResilientAdapter {
         credentials: &Credentials,
         client: &ClientContext,
     ) -> Result<Authenticated, IamError> {
-        let adapter = self.adapter.get();
+        let adapter = self.adapter.load_full();
         let account = Requester::Account(credentials.email().into());
         // Who has a /48 has all of its 65,536 networks.
         let network = client.address;
@@ -262,14 +262,14 @@ impl IamAdapter for ResilientAdapter {
     }
 
     async fn introspect(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
-        let adapter = self.adapter.get();
+        let adapter = self.adapter.load_full();
         let requesters = [Requester::Subject(session.subject.clone())];
         let attempt = || adapter.introspect(session);
         self.introspection.call(&requesters, attempt).await
     }
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
-        let adapter = self.adapter.get();
+        let adapter = self.adapter.load_full();
         let requesters = [Requester::Subject(session.subject.clone())];
         let attempt = || adapter.end_session(session);
         self.logout.call(&requesters, attempt).await
@@ -280,12 +280,12 @@ impl IamAdapter for ResilientAdapter {
     }
 
     async fn verification_keys(&self) -> Result<VerificationKeys, IamError> {
-        let adapter = self.adapter.get();
+        let adapter = self.adapter.load_full();
         self.keys.call(&[], || adapter.verification_keys()).await
     }
 
     async fn probe(&self) -> Result<(), IamError> {
-        let adapter = self.adapter.get();
+        let adapter = self.adapter.load_full();
         let call = async {
             let result = self.probe.call(&[], || adapter.probe()).await;
             (result, CLOCK_OFFSET.with(Cell::get))
@@ -304,7 +304,7 @@ impl IamAdapter for ResilientAdapter {
     }
 
     async fn probe_logout(&self) -> Result<(), IamError> {
-        let adapter = self.adapter.get();
+        let adapter = self.adapter.load_full();
         self.probe.call(&[], || adapter.probe_logout()).await
     }
 }

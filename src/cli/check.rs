@@ -217,11 +217,11 @@ async fn run_session(
     let mut buffer = Zeroizing::default();
     let opened = session::open(&parts.keys.sealing.key_set(), token, &mut buffer).ok();
     let upstream = opened.and_then(|session| session.upstream());
-    let source = parts.permission_source.as_ref().map(|source| source.get());
+    let source = (parts.permission_source.as_ref()).map(|source| source.load_full());
     let source = source.as_deref();
     let explained = match (iam, section, upstream) {
         (Some(iam), Some((section, adapter)), Some(upstream)) => {
-            let rights = rights(iam, &*adapter.get(), source, &upstream).await;
+            let rights = rights(iam, &**adapter.load_full(), source, &upstream).await;
             Some(rights.map(|rights| Explanation {
                 rights,
                 iam,
@@ -279,7 +279,7 @@ impl CheckReport<'_> {
                 self.line("IAM", iam.name.clone() + &logins(&iam.options))?;
             }
             self.line("IAM adapter", iam.adapter.name())?;
-            let capabilities = adapter.get().capabilities();
+            let capabilities = adapter.load().capabilities();
             self.line("capabilities", capabilities)?;
             for limitation in capabilities.limitations() {
                 self.line("", limitation)?;

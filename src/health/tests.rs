@@ -1,7 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use arc_swap::ArcSwap;
 use iam_adapters::resilient::{Observer, Operation};
-use iam_adapters::{IamAdapter as _, Misconfiguration, Replaceable, ResilientAdapter};
+use iam_adapters::{IamAdapter, Misconfiguration, ResilientAdapter};
 use strum::VariantArray as _;
 use test_support::ManualClock;
 use test_support::log::{self, Written};
@@ -102,9 +103,10 @@ async fn first_probe_that_hangs_makes_the_replica_degraded_at_its_deadline() {
     let limits = settings.upstream.limits();
     let hanging = ScriptedIam::default();
     let _calls = hanging.hold(Operation::Probe);
+    let hanging: Arc<dyn IamAdapter> = Arc::new(hanging);
     let iam = Arc::new(ResilientAdapter::new(
         &"iam".into(),
-        Replaceable::shared(Arc::new(hanging)),
+        Arc::new(ArcSwap::from_pointee(hanging)),
         limits,
         &time,
         &observer,

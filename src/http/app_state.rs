@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::{Moment, Replaceable};
+use arc_swap::ArcSwap;
+use iam_adapters::Moment;
 use ipnet::IpNet;
 use secrecy::SecretString;
 
@@ -36,6 +37,6 @@ pub struct AppState {
     /// Decides which requests are traced; `None`: none.
     pub(crate) traces: Option<Arc<Traces>>,
     /// The bearer token of operators; `None`: their calls are refused.
-    pub(crate) operator_token: Option<Arc<Replaceable<SecretString>>>,
+    pub(crate) operator_token: Option<Arc<ArcSwap<SecretString>>>,
     pub(crate) audit: Arc<AuditLog>,
 }

@@ -66,7 +66,7 @@ fn check_token(
     let sent = headers.next();
     let sent = sent.ok_or(("missing_token", ApiError::OperatorTokenMissing))?;
     let sent = bearer(sent.as_bytes()).filter(|_| headers.next().is_none());
-    let token = token.get();
+    let token = token.load();
     let expected = token.expose_secret().as_bytes();
     if sent.is_some_and(|sent| sent.ct_eq(expected).into()) {
         return Ok(());

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use aws_lc_rs::rand::SystemRandom;
 use iam_adapters::permission_source::PermissionSource;
-use iam_adapters::{Clock, IamAdapter, Replaceable, SetupError};
+use iam_adapters::{Clock, IamAdapter, SetupError};
 use secrecy::SecretString;
 
 use super::tls::ServerCertificate;
@@ -83,9 +84,9 @@ impl Reloadable {
 #[derive(Debug, Clone)]
 pub struct ServiceDependencies {
     /// The adapters in the order of `Settings::iams`, without deadlines and limits.
-    pub iams: Vec<Arc<Replaceable<dyn IamAdapter>>>,
+    pub iams: Vec<Arc<ArcSwap<Arc<dyn IamAdapter>>>>,
     /// Where the permissions come from; `None`: each IAM.
-    pub permission_source: Option<Arc<Replaceable<PermissionSource>>>,
+    pub permission_source: Option<Arc<ArcSwap<PermissionSource>>>,
     /// The keys.
     pub keys: Arc<Keys>,
     /// The certificate of the public listener; `None`: plain HTTP.
@@ -107,7 +108,7 @@ pub struct ServiceDependencies {
     /// How the gateway reaches the other replicas.
     pub replicas: Replicas,
     /// The bearer token of operators, if one is set.
-    pub operator_token: Option<Arc<Replaceable<SecretString>>>,
+    pub operator_token: Option<Arc<ArcSwap<SecretString>>>,
     /// The audit log, not yet open.
     pub audit: Arc<AuditLog>,
     /// Decides which requests are traced, and exports their spans; `None`: traces are off.
@@ -183,8 +184,11 @@ impl ServiceDependencies {
             (redis, outboxes)
         });
         Some(Self {
-            iams: built.iams.into_iter().map(Replaceable::shared).collect(),
-            permission_source: built.permission_source.map(Replaceable::shared),
+            iams: (built.iams.into_iter())
+                .map(|iam| Arc::new(ArcSwap::from_pointee(iam)))
+                .collect(),
+            permission_source: (built.permission_source)
+                .map(|source| Arc::new(ArcSwap::new(source))),
             keys: Arc::new(keys),
             tls: built.tls,
             clock,
@@ -198,7 +202,7 @@ impl ServiceDependencies {
                 .map(|(_, outboxes)| outboxes.replicas())
                 .unwrap_or_default(),
             replication,
-            operator_token: built.operator_token.map(Replaceable::shared),
+            operator_token: (built.operator_token).map(|token| Arc::new(ArcSwap::new(token))),
             traces,
             source: None,
         })

@@ -130,10 +130,10 @@ impl FilePoller {
     fn replace(&self, new: Reloadable) {
         let parts = &self.parts;
         for (iam, new) in parts.iams.iter().zip(new.iams) {
-            iam.replace(new);
+            iam.store(Arc::new(new));
         }
         if let (Some(current), Some(new)) = (&parts.permission_source, new.permission_source) {
-            current.replace(new);
+            current.store(new);
         }
         if let (Some(current), Some(new)) = (&parts.tls, &new.tls) {
             current.replace(new);
@@ -143,7 +143,7 @@ impl FilePoller {
             current.replace(new);
         }
         if let (Some(current), Some(new)) = (&parts.operator_token, new.operator_token) {
-            current.replace(new);
+            current.store(new);
         }
         if let (Some((_, current)), Some(new)) = (&parts.traces, new.collector) {
             current.replace(new);

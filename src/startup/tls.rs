@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use iam_adapters::{Moment, Replaceable, pem};
+use arc_swap::ArcSwap;
+use iam_adapters::{Moment, pem};
 use openssl::asn1::{Asn1Time, Asn1TimeRef, TimeDiff};
 use openssl::x509::X509;
 use rustls::pki_types::CertificateDer;
@@ -14,12 +15,12 @@ use crate::health::Validity;
 
 /// The certificate of a listener, which can be replaced. Open connections keep theirs.
 #[derive(Debug)]
-pub struct ServerCertificate(Replaceable<CertifiedKey>);
+pub struct ServerCertificate(ArcSwap<CertifiedKey>);
 
 impl ServerCertificate {
     /// Uses the certificate of another one for new connections.
     pub(super) fn replace(&self, other: &Self) {
-        self.0.replace(other.0.get());
+        self.0.store(other.0.load_full());
     }
 
     /// Why clients refuse the certificate now.
@@ -29,7 +30,7 @@ impl ServerCertificate {
 
     /// When all certificates of the chain are valid; `None` if OpenSSL cannot read one of them.
     pub(super) fn validity(&self) -> Option<Validity> {
-        let certified = self.0.get();
+        let certified = self.0.load();
         let chain: Option<Vec<_>> = certified.cert.iter().map(validity).collect();
         let chain = chain?;
         Some(Validity {
@@ -41,7 +42,7 @@ impl ServerCertificate {
 
 impl ResolvesServerCert for ServerCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.get())
+        Some(self.0.load_full())
     }
 }
 
@@ -56,7 +57,7 @@ pub(super) fn configured(
         ("certificate_file", certificate),
         ("key_file", key),
     ) {
-        Ok(certified) => Some(Arc::new(ServerCertificate(Replaceable::new(certified)))),
+        Ok(certified) => Some(Arc::new(ServerCertificate(ArcSwap::new(certified)))),
         Err(found) => {
             for (key, problem) in found {
                 problems.add(&key, problem);

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use auth_gateway::startup::ServiceDependencies;
 use auth_gateway_core::Keys;
 use auth_gateway_core::keys::{self, Algorithm, KeyPurpose, Times};
-use iam_adapters::{Clock as _, Replaceable};
+use iam_adapters::Clock as _;
 use iam_conformance::Account;
 use jiff::Timestamp;
 use tempfile::TempDir;
@@ -115,7 +116,7 @@ impl KeyRotationFixture {
         let app = TestGateway::from_parts(
             settings,
             ServiceDependencies {
-                iams: vec![Replaceable::shared(iam)],
+                iams: vec![Arc::new(ArcSwap::from_pointee(iam))],
                 ..prepared
             },
         );

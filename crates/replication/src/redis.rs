@@ -5,8 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use iam_adapters::name::Name as _;
-use iam_adapters::{Clock, Replaceable, clock};
+use iam_adapters::{Clock, clock};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{
@@ -199,7 +200,7 @@ pub type Connect = dyn Fn(Client, AsyncConnectionConfig) -> Connecting + Send + 
 pub type Connecting = Pin<Box<dyn Future<Output = RedisResult<MultiplexedConnection>> + Send>>;
 
 struct RedisServer {
-    address: Replaceable<Address>,
+    address: ArcSwap<Address>,
     connect: Box<Connect>,
     // These do not change when the address is replaced.
     prefix: String,
@@ -209,7 +210,7 @@ struct RedisServer {
 /// Without the user and the password.
 impl fmt::Debug for Redis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let address = self.0.address.get();
+        let address = self.0.address.load();
         let (host, port) = (&address.host, address.port);
         write!(f, "Redis({host}:{port})")
     }
@@ -262,13 +263,13 @@ impl Redis {
             prefix: address.prefix.clone(),
             has_sentinels: address.sentinels.is_some(),
             connect: Box::new(connect),
-            address: Replaceable::new(Arc::new(address)),
+            address: ArcSwap::from_pointee(address),
         })))
     }
 
     /// Uses the password and the certificates of another client for new connections.
     pub fn replace(&self, other: &Self) {
-        self.0.address.replace(other.0.address.get());
+        self.0.address.store(other.0.address.load_full());
     }
 
     pub(super) fn prefix(&self) -> &str {
@@ -365,7 +366,7 @@ impl Redis {
     ///
     /// No Sentinel knows it.
     pub(super) async fn primary(&self) -> Result<Primary, RedisFault> {
-        let address = self.0.address.get();
+        let address = self.0.address.load_full();
         let Some(sentinels) = &address.sentinels else {
             return Ok(Primary(address.host.clone(), address.port));
         };
@@ -396,7 +397,7 @@ impl Redis {
 
     pub(super) async fn connect(&self, primary: &Primary) -> Result<Connection, RedisFault> {
         let Primary(host, port) = primary;
-        let address = self.0.address.get();
+        let address = self.0.address.load_full();
         let client = client(&address, (host, *port), &address.user())?;
         let mut inner = self.open(client).await?;
         if self.0.has_sentinels {

@@ -68,7 +68,7 @@ fn resilient_at(
     let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(clock);
     let as_observer: Arc<dyn Observer> = Arc::<RecordingObserver>::clone(&observer);
     let adapter: Arc<dyn IamAdapter> = Arc::<ScriptedAdapter>::clone(adapter);
-    let adapter = Replaceable::shared(adapter);
+    let adapter = Arc::new(ArcSwap::from_pointee(adapter));
     let iam = ResilientAdapter::new(&"tested".into(), adapter, limits, &clock, &as_observer);
     (Arc::new(iam), observer)
 }

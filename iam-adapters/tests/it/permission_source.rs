@@ -3,14 +3,15 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use iam_adapters::client::UpstreamClient;
 use iam_adapters::permission_source::{
     GroupRule, GroupTable, PermissionSource, PolicyServer, WithPermissionSource,
 };
 use iam_adapters::resilient::{CallLimit, CallLimits, Circuit, Observer, Operation};
 use iam_adapters::{
-    Clock, IamAdapter, IamError, Introspection, Misconfiguration, Permissions, Replaceable,
-    ResilientAdapter, Subject,
+    Clock, IamAdapter, IamError, Introspection, Misconfiguration, Permissions, ResilientAdapter,
+    Subject,
 };
 use serde_json::{Value, json};
 use test_support::ManualClock;
@@ -157,9 +158,9 @@ fn with_source(iam: &str, source: PermissionSource) -> (WithPermissionSource, Ar
     let calls = Arc::<Calls>::default();
     let observer: Arc<dyn Observer> = Arc::<Calls>::clone(&calls);
     let (name, clock) = ("tested".into(), clock());
-    let iam = Replaceable::shared(adapter(iam));
+    let iam = Arc::new(ArcSwap::from_pointee(adapter(iam)));
     let iam = ResilientAdapter::new(&name, iam, limits, &clock, &observer);
-    let source = Replaceable::shared(Arc::new(source));
+    let source = Arc::new(ArcSwap::from_pointee(source));
     let iam = WithPermissionSource::new(&name, Arc::new(iam), source, &clock, &observer);
     (iam, calls)
 }

@@ -3,6 +3,7 @@ use std::sync::{Arc, Mutex};
 
 use actix_web::http::header;
 use actix_web::test::{TestRequest, call_service, init_service};
+use iam_adapters::IamAdapter;
 use iam_adapters::clock::SystemClock;
 use test_support::LogoutSigner;
 use test_support::scripted_iam::ScriptedIam;
@@ -24,10 +25,11 @@ fn app_state(lifecycle: &Lifecycle) -> Data<AppState> {
         lifecycle: lifecycle.clone(),
         ..parts
     };
-    parts.iams[0].replace(Arc::new(ScriptedIam {
+    let iam: Arc<dyn IamAdapter> = Arc::new(ScriptedIam {
         signer: LogoutSigner::generate(),
         ..ScriptedIam::default()
-    }));
+    });
+    parts.iams[0].store(Arc::new(iam));
     let connected = startup::connect(&settings, &parts);
     Data::new(connected.app_state(&settings, &parts))
 }

@@ -8,8 +8,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
+use iam_adapters::Clock;
 use iam_adapters::client::{ClientError, UpstreamClient};
-use iam_adapters::{Clock, Replaceable};
 use opentelemetry::Context;
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTraceServiceRequest, ExportTraceServiceResponse,
@@ -99,7 +100,7 @@ impl SpanProcessor for SpanQueue {
 #[derive(Debug, Clone)]
 pub struct SpanExporter {
     queue: SpanQueue,
-    collector: Arc<Replaceable<Collector>>,
+    collector: Arc<ArcSwap<Collector>>,
     resource: Resource,
 }
 
@@ -108,14 +109,14 @@ impl SpanExporter {
     pub(crate) fn new(queue: SpanQueue, collector: Collector, resource: Resource) -> Self {
         Self {
             queue,
-            collector: Arc::new(Replaceable::new(Arc::new(collector))),
+            collector: Arc::new(ArcSwap::from_pointee(collector)),
             resource,
         }
     }
 
     /// From now on, exports with other secrets or certificates.
     pub(crate) fn replace(&self, collector: Collector) {
-        self.collector.replace(Arc::new(collector));
+        self.collector.store(Arc::new(collector));
     }
 
     /// Exports the spans periodically. Does not return.
@@ -152,7 +153,7 @@ impl SpanExporter {
             resource_spans: group_spans_by_resource_and_scope(batch, &resource),
         };
         let metrics = &self.queue.0.metrics;
-        let collector = self.collector.get();
+        let collector = self.collector.load_full();
         match collector.send(request.encode_to_vec()).await {
             Ok(rejected) => {
                 let rejected = rejected.min(count);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use auth_gateway::startup::{ServiceDependencies, connect};
 use auth_gateway_core::Gateway;
 use auth_gateway_core::error::GatewayError;
@@ -11,7 +12,7 @@ use auth_gateway_core::request::RequestContext;
 use auth_gateway_core::revoked_sessions::RevokedSessions;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use iam_adapters::{Credentials, Replaceable, Scope};
+use iam_adapters::{Credentials, Scope};
 use jiff::Timestamp;
 use mock_iam::Mock;
 use secrecy::ExposeSecret as _;
@@ -106,7 +107,7 @@ impl Replica {
         let settings = settings(overrides);
         let prepared = prepare(&settings, Arc::<ManualClock>::clone(&clock));
         let parts = ServiceDependencies {
-            iams: vec![Replaceable::shared(wrapped(&iam))],
+            iams: vec![Arc::new(ArcSwap::from_pointee(wrapped(&iam)))],
             replicas,
             ..prepared
         };

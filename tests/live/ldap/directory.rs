@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use iam_adapters::claims::ClaimType;
 use iam_adapters::clock::SystemClock;
@@ -17,7 +18,7 @@ use iam_adapters::resilient::Observer;
 use iam_adapters::settings::AdapterSettings as _;
 use iam_adapters::{
     ClaimSources, ClientContext, Clock, Credentials, IamAdapter, IamError, Permission, Permissions,
-    Refusal, Replaceable, Subject, UpstreamSession,
+    Refusal, Subject, UpstreamSession,
 };
 use iam_conformance::{Account, AccountState, ClaimMembers, Fixture};
 use ldap3::{LdapConnAsync, LdapConnSettings, Mod, Scope, SearchEntry, dn_escape};
@@ -87,7 +88,7 @@ pub(super) struct Directory {
     pub(super) kind: Kind,
     pub(super) facts: Facts,
     adapter: Arc<dyn IamAdapter>,
-    source: Arc<Replaceable<PermissionSource>>,
+    source: Arc<ArcSwap<PermissionSource>>,
     groups: Mutex<BTreeSet<String>>,
     admin: OnceCell<ldap3::Ldap>,
     process: Mutex<Launched>,
@@ -107,7 +108,7 @@ impl Directory {
     async fn start_with(kind: Kind, arguments: Vec<String>) -> Self {
         let (process, facts) = Launched::start::<Facts>(kind.launcher(), arguments).await;
         let source = PermissionSource::Groups(GroupTable::default());
-        let source = Replaceable::shared(Arc::new(source));
+        let source = Arc::new(ArcSwap::from_pointee(source));
         Self {
             kind,
             adapter: with_groups(&facts, &source, &json!({})),
@@ -358,8 +359,7 @@ impl Directory {
             scopes: vec![name],
         });
         let table = GroupTable::new(rules.collect()).expect("a table");
-        self.source
-            .replace(Arc::new(PermissionSource::Groups(table)));
+        self.source.store(Arc::new(PermissionSource::Groups(table)));
     }
 
     pub(super) async fn change_members(&self, group: &str, dn: &str, is_member: bool) {
@@ -411,7 +411,7 @@ fn adapter(facts: &Facts, more: &Value) -> Arc<dyn IamAdapter> {
 
 fn with_groups(
     facts: &Facts,
-    source: &Arc<Replaceable<PermissionSource>>,
+    source: &Arc<ArcSwap<PermissionSource>>,
     more: &Value,
 ) -> Arc<dyn IamAdapter> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());

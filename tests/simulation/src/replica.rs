@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use auth_gateway_core::event::Subscribers;
 use auth_gateway_core::iams::{IamParts, IamPolicy};
 use auth_gateway_core::identifiers::IdentifierKey;
@@ -15,7 +16,7 @@ use auth_gateway_core::replica_state::ReplicaState;
 use auth_gateway_core::{Gateway, Keys, Policy, TokenPolicy, TokenType};
 use auth_gateway_replication::{Address, Outboxes, Redis, ReplicationStream};
 use iam_adapters::resilient::{CallLimit, CallLimits};
-use iam_adapters::{ClaimSources, Clock, IamAdapter, Moment, Replaceable, ResilientAdapter};
+use iam_adapters::{ClaimSources, Clock, IamAdapter, Moment, ResilientAdapter};
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
 
@@ -94,7 +95,7 @@ impl Replica {
         let name: Arc<str> = "simulated".into();
         let observer = subscribers.of_iam(Arc::clone(&name));
         let iam: Arc<dyn IamAdapter> = Arc::new(SimulatedIam::new(world, process));
-        let iam = Replaceable::shared(iam);
+        let iam = Arc::new(ArcSwap::from_pointee(iam));
         let adapter = ResilientAdapter::new(&name, iam, call_limits(), &time, &observer);
         let iam = IamParts {
             name,

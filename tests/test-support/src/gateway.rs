@@ -8,11 +8,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use actix_web::rt::System;
+use arc_swap::ArcSwap;
 use auth_gateway::config::Settings;
 use auth_gateway::startup::{Addresses, Application, ServiceDependencies};
 use auth_gateway_server::ConnectionTimeouts;
 use iam_adapters::clock::SystemClock;
-use iam_adapters::{Clock, IamAdapter, Replaceable};
+use iam_adapters::{Clock, IamAdapter};
 use mock_iam::ManualClock;
 use tokio::sync::oneshot;
 
@@ -63,7 +64,7 @@ impl TestGateway {
         Self::from_parts(
             settings,
             ServiceDependencies {
-                iams: vec![Replaceable::shared(iam)],
+                iams: vec![Arc::new(ArcSwap::from_pointee(iam))],
                 ..prepared
             },
         )

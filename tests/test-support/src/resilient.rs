@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use iam_adapters::resilient::{CallLimit, CallLimits, Circuit, Observer, Operation};
-use iam_adapters::{Clock, IamAdapter, IamError, Replaceable, ResilientAdapter};
+use iam_adapters::{Clock, IamAdapter, IamError, ResilientAdapter};
 
 /// Ignores every event.
 #[derive(Debug)]
@@ -31,6 +32,6 @@ pub fn resilient(
     };
     let clock: Arc<dyn Clock> = clock;
     let observer: Arc<dyn Observer> = Arc::new(NoObserver);
-    let iam = Replaceable::shared(iam);
+    let iam = Arc::new(ArcSwap::from_pointee(iam));
     ResilientAdapter::new(&"tested".into(), iam, limits, &clock, &observer)
 }
