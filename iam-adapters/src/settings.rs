@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use secrecy::{ExposeSecret as _, SecretString};
 use url::Url;
 
 use crate::adapter::{IamAdapter, SetupError};
@@ -89,6 +90,37 @@ pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
     fn derived(&self) -> serde_json::Value {
         serde_json::Value::Null
     }
+}
+
+/// Secrets of examples, in lower case.
+const WELL_KNOWN_SECRETS: [&str; 14] = [
+    "admin",
+    "change-me",
+    "change-me-in-production",
+    "changeme",
+    "changeit",
+    "client-secret",
+    "client_secret",
+    "keycloak",
+    "keycloak-client-secret",
+    "password",
+    "redis",
+    "replace-me-with-a-secret",
+    "secret",
+    "your-client-secret",
+];
+
+/// The suffix of secrets that are built into development tools, in lower case.
+const DEVELOPMENT_SECRET: &str = "-development-secret";
+
+/// The problem of a secret that [is well-known](is_well_known).
+pub const WELL_KNOWN: &str = "a well-known one";
+
+/// Whether a secret is one of examples or of development tools.
+#[must_use]
+pub fn is_well_known(secret: &SecretString) -> bool {
+    let lower = secret.expose_secret().to_lowercase();
+    WELL_KNOWN_SECRETS.contains(&lower.as_str()) || lower.ends_with(DEVELOPMENT_SECRET)
 }
 
 /// Collects the problems of a section, each with its key and without its value.

@@ -13,7 +13,7 @@ use super::{Ldap, NAME};
 use crate::adapter::{IamAdapter, SetupError};
 use crate::claims::ClaimSources;
 use crate::clock::Clock;
-use crate::settings::{AdapterSettings, SectionProblems};
+use crate::settings::{AdapterSettings, SectionProblems, WELL_KNOWN, is_well_known};
 
 /// The kind of directory: what its attributes and its results mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
@@ -197,6 +197,9 @@ impl AdapterSettings for LdapSettings {
         let password = self.bind_password.as_ref().map(ExposeSecret::expose_secret);
         if password.is_none_or(str::is_empty) {
             problems.add("bind_password: is needed, or bind_password_file");
+        }
+        if production && self.bind_password.as_ref().is_some_and(is_well_known) {
+            problems.add(format_args!("bind_password: {WELL_KNOWN}"));
         }
         let schema = self.schema();
         for (key, filter) in [

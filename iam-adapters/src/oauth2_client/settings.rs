@@ -17,30 +17,11 @@ use super::client_authentication::{
 use crate::claims::ClaimSources;
 use crate::name::Name as _;
 use crate::pem;
-use crate::settings::{AdapterSettings, SectionProblems};
+use crate::settings::{AdapterSettings, SectionProblems, WELL_KNOWN, is_well_known};
 
 /// The minimum length of a client secret in production, in bytes. Keycloak generates 32; a shorter one
 /// was chosen by hand. An attacker with the secret can guess passwords without the login limits.
 const SECRET_MIN: usize = 16;
-
-/// Secrets of examples, in lower case.
-const WELL_KNOWN_SECRETS: [&str; 12] = [
-    "change-me",
-    "change-me-in-production",
-    "changeme",
-    "changeit",
-    "client-secret",
-    "client_secret",
-    "keycloak",
-    "keycloak-client-secret",
-    "password",
-    "replace-me-with-a-secret",
-    "secret",
-    "your-client-secret",
-];
-
-/// The suffix of secrets that are built into development tools, in lower case.
-const DEVELOPMENT_SECRET: &str = "-development-secret";
 
 /// The longest issuer of a server in an error, in bytes.
 const SHOWN_ISSUER_MAX: usize = 200;
@@ -321,15 +302,13 @@ impl OAuth2ClientSettings {
 
 /// Checks the client secret for production.
 fn check_secret(secret: &SecretString, problems: &mut SectionProblems) {
-    let secret = secret.expose_secret();
-    if !secret.is_empty() && secret.len() < SECRET_MIN {
+    if (1..SECRET_MIN).contains(&secret.expose_secret().len()) {
         problems.add(format_args!(
             "client_secret: shorter than {SECRET_MIN} bytes"
         ));
     }
-    let lower = secret.to_lowercase();
-    if WELL_KNOWN_SECRETS.contains(&lower.as_str()) || lower.ends_with(DEVELOPMENT_SECRET) {
-        problems.add("client_secret: a well-known one");
+    if is_well_known(secret) {
+        problems.add(format_args!("client_secret: {WELL_KNOWN}"));
     }
 }
 

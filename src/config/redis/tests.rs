@@ -97,6 +97,12 @@ fn production_requires_tls_except_on_loopback_and_always_a_password() {
         let found = redis_problems_in_production(&format!("url = 'redis://{loopback}'"));
         assert!(found[0].starts_with("redis.password: "), "{found:?}");
     }
+    let found = redis_problems_in_production("password = 'Redis'\nurl = 'redis://127.0.0.1'");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with("redis.password: a well-known one"),
+        "{found:?}"
+    );
     for remote in ["redis.test", "10.0.0.1", "[2001:db8::1]", "localhost.test"] {
         let found = redis_problems_in_production(&format!("{password}url = 'redis://{remote}'"));
         assert_eq!(found.len(), 1, "{remote}: {found:?}");

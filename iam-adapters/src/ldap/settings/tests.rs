@@ -83,6 +83,7 @@ fn each_problem_begins_with_its_key_and_has_no_value() {
             Value::Null,
             "is needed, or bind_password_file",
         ),
+        ("bind_password", json!("Admin"), "a well-known one"),
         ("users_base", json!(""), "must not be empty"),
         ("groups_base", json!(""), "must not be empty"),
         (
