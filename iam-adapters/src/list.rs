@@ -19,7 +19,8 @@ enum List {
 ///
 /// # Errors
 ///
-/// It is neither a list of texts nor a text, or an item is invalid. The message has the item.
+/// It is neither a list of texts nor a text, or an item is invalid. The message has the number of the
+/// item, not its text, which may be an address with a password.
 pub fn deserialize<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     T: for<'a> TryFrom<&'a str, Error: fmt::Display>,
@@ -30,9 +31,11 @@ where
         List::Text(text) if text.trim().is_empty() => Vec::new(),
         List::Text(text) => text.split(',').map(|item| item.trim().to_owned()).collect(),
     };
-    let parse = |item: &String| T::try_from(item).map_err(|error| format!("{item:?}: {error}"));
-    items
-        .iter()
+    let parse = |(number, item): (usize, &String)| {
+        T::try_from(item).map_err(|error| format!("item {number}: {error}"))
+    };
+    (1..)
+        .zip(&items)
         .map(parse)
         .collect::<Result<_, _>>()
         .map_err(Error::custom)

@@ -245,8 +245,8 @@ fn all_problems_are_reported_together_with_key_and_origin() {
         "environment: expected `development` or `production` (set in FILE)",
         "http.listen: invalid socket address syntax (set in FILE)",
         "http.public_url: must not have a query or a fragment (set in FILE)",
-        r#"http.trusted_proxies: "proxy": not a network such as 10.0.0.0/8, nor an address (set in FILE)"#,
-        r#"http.cors.allowed_origins: "*": not an origin such as https://app.example.com or http://localhost:3000; `*` and `null` are not allowed (set in FILE)"#,
+        "http.trusted_proxies: item 2: not a network such as 10.0.0.0/8, nor an address (set in FILE)",
+        "http.cors.allowed_origins: item 2: not an origin such as https://app.example.com or http://localhost:3000; `*` and `null` are not allowed (set in FILE)",
         r#"token.lifetime: invalid value: string "90", expected a duration such as "30s" or "1h" (set in AUTH_GATEWAY__TOKEN__LIFETIME)"#,
         r#"upstream.login_concurrency: string "many" is not an integer (set in AUTH_GATEWAY__UPSTREAM__LOGIN_CONCURRENCY)"#,
         "stale_if_error: 16m is not within 0s and 15m (set in FILE)",
@@ -311,6 +311,46 @@ fn debug_output_and_problems_contain_no_secret() {
         &[],
     );
     assert!(!format!("{found:?}").contains("canary"), "{found:?}");
+}
+
+#[test]
+fn address_that_cannot_be_read_is_refused_without_its_password() {
+    let redis = |addresses: &str| {
+        format!(
+            "[redis]\nurl = 'redis://r'\nsentinel.master = 'm'\nsentinel.addresses = {addresses}"
+        )
+    };
+    for (section, problem) in [
+        (
+            "[permissions]\nurl = 'http://u:canary@policy:99999/x'".to_owned(),
+            "permissions.url: invalid port number",
+        ),
+        (
+            "[traces]\nendpoint = 'https://u:canary@otel.test:port/'".to_owned(),
+            "traces.endpoint: invalid port number",
+        ),
+        (
+            redis("['s1', 'u:canary@s2:26379']"),
+            "redis.sentinel.addresses: item 2: expected host or host:port",
+        ),
+        (
+            redis("'s1, u:canary@s2:26379'"),
+            "redis.sentinel.addresses: item 2: expected host or host:port",
+        ),
+        (
+            "[http]\ntrusted_proxies = ['u:canary@proxy.test']".to_owned(),
+            "http.trusted_proxies: item 1: not a network",
+        ),
+        (
+            "[http.cors]\nallowed_origins = ['https://u:canary@app.test']".to_owned(),
+            "http.cors.allowed_origins: item 1: must be written",
+        ),
+    ] {
+        let found = problems(&section, &[]);
+        let is_named = found.iter().any(|line| line.starts_with(problem));
+        assert!(is_named, "{problem}: {found:?}");
+        assert!(!format!("{found:?}").contains("canary"), "{found:?}");
+    }
 }
 
 #[test]

@@ -4,12 +4,13 @@ use std::net::IpAddr;
 use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
-use url::{Host, Url};
+use url::{Host, ParseError, Url};
 
-/// The URL of a server that the gateway calls. `Debug` shows neither credentials nor path and query.
+/// The URL of a server that the gateway calls. `Debug` shows neither credentials nor path and query, and
+/// the error of a text that is none does not quote it.
 #[derive(Clone, derive_more::Debug, Deserialize, Serialize)]
 #[debug("{:?}", self.host_name())]
-#[serde(transparent)]
+#[serde(try_from = "String")]
 pub struct ServerUrl(Url);
 
 impl ServerUrl {
@@ -36,6 +37,14 @@ pub(super) fn is_loopback(host: &str) -> bool {
 impl From<Url> for ServerUrl {
     fn from(url: Url) -> Self {
         Self(url)
+    }
+}
+
+impl TryFrom<String> for ServerUrl {
+    type Error = ParseError;
+
+    fn try_from(text: String) -> Result<Self, ParseError> {
+        Url::parse(&text).map(Self)
     }
 }
 
