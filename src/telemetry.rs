@@ -8,7 +8,6 @@ use std::io::{IsTerminal as _, Write};
 use std::panic::{self, PanicHookInfo};
 
 use tracing::Subscriber;
-use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer, fmt};
@@ -24,7 +23,7 @@ where
     W: for<'a> fmt::MakeWriter<'a> + Send + Sync + 'static,
 {
     // The settings were checked when they were read.
-    let filter: Targets = settings.filter.parse().unwrap_or_default();
+    let filter = settings.targets().unwrap_or_default();
     let human = match settings.format {
         LogFormat::Auto => terminal,
         LogFormat::Human => true,
@@ -73,6 +72,36 @@ mod tests {
     use test_support::log;
 
     use super::*;
+
+    #[test]
+    fn spaces_and_empty_words_of_the_filter_turn_no_line_off() {
+        for filter in [
+            "info",
+            "actix_http=off, info",
+            " info , auth_gateway = debug",
+            "info,",
+            "info,,actix_http=off",
+        ] {
+            let lines = log::Written::default();
+            let writer = lines.clone();
+            let settings = LogSettings {
+                filter: filter.to_owned(),
+                ..LogSettings::default()
+            };
+            let captured = log::capture(subscriber(&settings, false, move || writer.clone()));
+            tracing::info!(filter, "written");
+            tracing::info!(target: "actix_http", "a line of a library");
+            drop(captured);
+            let logged = lines.text();
+            assert!(logged.contains(r#""message":"written""#), "{filter:?}");
+            let has_library = !filter.contains("actix_http=off");
+            assert_eq!(
+                logged.lines().count(),
+                1 + usize::from(has_library),
+                "{logged}"
+            );
+        }
+    }
 
     #[test]
     fn panic_is_logged_with_its_place_and_without_its_message() {

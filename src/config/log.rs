@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 
 use super::errors::ConfigErrors;
 
@@ -27,11 +27,11 @@ impl Default for LogSettings {
 
 impl LogSettings {
     pub(super) fn check(&self, problems: &mut ConfigErrors) {
-        if let Err(error) = self.filter.parse::<Targets>() {
+        if let Err(error) = self.targets() {
             problems.add("log.filter", error.to_string());
         }
         // A word that is not a level would be a target, and all other targets would be off.
-        for word in self.filter.split(',').map(str::trim) {
+        for word in self.words() {
             if !word.contains('=') && word.parse::<LevelFilter>().is_err() {
                 problems.add(
                     "log.filter",
@@ -39,6 +39,23 @@ impl LogSettings {
                 );
             }
         }
+    }
+
+    /// Which lines are written.
+    ///
+    /// # Errors
+    ///
+    /// A word is not one of a filter.
+    pub(crate) fn targets(&self) -> Result<Targets, ParseError> {
+        self.words().join(",").parse()
+    }
+
+    /// The words of the filter without spaces and without empty ones: the library takes a space for a
+    /// part of a target, and an empty word for the level `error`.
+    fn words(&self) -> Vec<String> {
+        let words = self.filter.split(',');
+        let words = words.map(|word| word.split_whitespace().collect::<String>());
+        words.filter(|word| !word.is_empty()).collect()
     }
 }
 
