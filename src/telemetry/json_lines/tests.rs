@@ -1,5 +1,3 @@
-use std::sync::mpsc;
-
 use iam_adapters::Refusal;
 use serde_json::{Value, json};
 use test_support::log::{self, Written};
@@ -137,4 +135,23 @@ fn lines_beyond_the_backlog_are_dropped_and_counted_without_waiting() {
     drop(flusher);
     assert_eq!(dropped, 3);
     assert_eq!(batches.recv().unwrap().len(), BACKLOG_BYTES);
+}
+
+/// If the drop waited for the thread, this would not end.
+#[test]
+fn dropping_the_flusher_does_not_wait_for_a_reader_that_reads_nothing() {
+    let (sender, batches) = mpsc::channel();
+    let (open, gate) = mpsc::channel();
+    let sink = GatedSink {
+        batches: sender,
+        gate: Some(gate),
+    };
+    let (writer, flusher) = start(sink, Counter::default());
+    line(&writer, "first\n", true);
+    assert_eq!(batches.recv().unwrap(), b"first\n");
+    line(&writer, "second\n", true);
+    drop(flusher);
+    assert!(batches.try_recv().is_err(), "the gate is closed");
+    drop(open);
+    assert_eq!(batches.recv().unwrap(), b"second\n");
 }
