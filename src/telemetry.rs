@@ -4,7 +4,7 @@ pub(crate) mod json_lines;
 pub mod metrics;
 pub(crate) mod traces;
 
-use std::io::{IsTerminal as _, Write};
+use std::io::IsTerminal as _;
 use std::panic::{self, PanicHookInfo};
 
 use tracing::Subscriber;
@@ -14,7 +14,7 @@ use tracing_subscriber::{Layer, fmt};
 
 use crate::config::{LogFormat, LogSettings};
 
-use json_lines::{Flusher, LineWriter};
+use json_lines::{Flusher, LineWriter, LogOutput};
 
 /// A subscriber that writes one line for each event to `writer`, in the format and with the filter
 /// of the settings.
@@ -53,9 +53,9 @@ pub fn install(
 ) -> Result<Flusher, Box<dyn std::error::Error + Send + Sync>> {
     let stdout = std::io::stdout();
     let terminal = stdout.is_terminal();
-    let stdout: Box<dyn Write + Send> = Box::new(stdout);
+    let output = LogOutput::new(stdout);
     let (writer, flusher) =
-        LineWriter::start("log", stdout, metrics.families.log_lines_dropped.clone())?;
+        LineWriter::start("log", output, metrics.families.log_lines_dropped.clone())?;
     subscriber(settings, terminal, writer).try_init()?;
     panic::set_hook(Box::new(log_panic));
     Ok(flusher)

@@ -2,7 +2,7 @@
 //! again, until the process stops.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
-use std::io::{self, Write as _};
+use std::io;
 use std::mem;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{
@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use tokio::sync::watch;
 
 use super::line::Line;
-use crate::telemetry::json_lines::{LineQueue, Sink};
+use crate::telemetry::json_lines::{LineQueue, Sink, lines_in, write_from};
 use crate::telemetry::metrics::Metrics;
 
 /// The pause before the next attempt to write.
@@ -82,10 +82,6 @@ impl Progress {
             tracing::error!(error, "the audit log cannot be written");
         }
     }
-}
-
-fn lines_in(bytes: &[u8]) -> u64 {
-    bytes.split(|byte| *byte == b'\n').skip(1).count() as u64
 }
 
 /// The file or standard output.
@@ -155,14 +151,7 @@ impl Output {
                 *written = 0;
             }
         }
-        while let Some(rest) = batch.get(*written..).filter(|rest| !rest.is_empty()) {
-            match self.file.write(rest) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => *written += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+        write_from(&mut self.file, batch, written)?;
         // Not a device.
         if self.durable && self.file.metadata()?.is_file() {
             // After an error it is not known what is on the disk, and a second call may succeed

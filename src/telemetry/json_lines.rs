@@ -228,11 +228,60 @@ pub(crate) trait Sink: Send + 'static {
     fn write(&mut self, batch: &[u8], queue: &LineQueue);
 }
 
-impl Sink for Box<dyn Write + Send> {
-    fn write(&mut self, batch: &[u8], _: &LineQueue) {
-        // An error cannot be reported: it is the log that cannot be written.
-        let _ = self.write_all(batch).and_then(|()| self.flush());
+/// The sink of the log. Lines that the writer does not take are lost and counted.
+pub(super) struct LogOutput<W> {
+    writer: W,
+    /// Whether it took a part of a line last.
+    is_in_line: bool,
+}
+
+impl<W> LogOutput<W> {
+    pub(super) fn new(writer: W) -> Self {
+        Self {
+            writer,
+            is_in_line: false,
+        }
     }
+}
+
+impl<W: Write + Send + 'static> Sink for LogOutput<W> {
+    fn write(&mut self, batch: &[u8], queue: &LineQueue) {
+        let end: &[u8] = if self.is_in_line { b"\n" } else { b"" };
+        let (mut ended, mut written) = (0, 0);
+        // An error cannot be reported: it is the log that cannot be written.
+        let _ = write_from(&mut self.writer, end, &mut ended)
+            .and_then(|()| write_from(&mut self.writer, batch, &mut written))
+            .and_then(|()| self.writer.flush());
+        let taken = batch.get(..written).unwrap_or(batch);
+        let lost = batch.get(written..).unwrap_or_default();
+        self.is_in_line = match taken.last() {
+            Some(last) => *last != b'\n',
+            None => self.is_in_line && ended == 0,
+        };
+        queue.dropped.inc_by(lines_in(lost));
+    }
+}
+
+/// Writes a batch from `written` on, and counts there.
+pub(crate) fn write_from(
+    writer: &mut impl Write,
+    batch: &[u8],
+    written: &mut usize,
+) -> io::Result<()> {
+    while let Some(rest) = batch.get(*written..).filter(|rest| !rest.is_empty()) {
+        match writer.write(rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => *written += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// The number of lines that end in these bytes.
+pub(crate) fn lines_in(bytes: &[u8]) -> u64 {
+    bytes.split(|byte| *byte == b'\n').skip(1).count() as u64
 }
 
 #[derive(Default)]

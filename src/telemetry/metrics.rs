@@ -159,7 +159,7 @@ families! {
         keys_differ: Family<Labels<1>, Gauge>,
         /// 1 while a key folder is not usable
         keys_unreadable: Family<Labels<1>, Gauge>,
-        /// Log lines lost because standard output was read too slowly
+        /// Log lines lost because standard output was read too slowly or could not be written
         log_lines_dropped: Counter,
         /// Login events that replicas share
         login_events: Family<Labels<1>, Counter>,

@@ -89,9 +89,8 @@ fn line(writer: &LineWriter, text: &str, urgent: bool) {
     writer.push(text.as_bytes(), urgent);
 }
 
-fn start(sink: GatedSink, dropped: Counter) -> (LineWriter, Flusher) {
-    let sink: Box<dyn Write + Send> = Box::new(sink);
-    LineWriter::start("log", sink, dropped).unwrap()
+fn start(sink: impl Write + Send + 'static, dropped: Counter) -> (LineWriter, Flusher) {
+    LineWriter::start("log", LogOutput::new(sink), dropped).unwrap()
 }
 
 #[test]
@@ -154,4 +153,50 @@ fn dropping_the_flusher_does_not_wait_for_a_reader_that_reads_nothing() {
     assert!(batches.try_recv().is_err(), "the gate is closed");
     drop(open);
     assert_eq!(batches.recv().unwrap(), b"second\n");
+}
+
+/// Sends what it takes to the test: of the first write ten bytes, nothing of the second, then everything.
+struct FullOnce {
+    taken: mpsc::Sender<Vec<u8>>,
+    writes: u32,
+}
+
+impl Write for FullOnce {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writes += 1;
+        let taken = match self.writes {
+            1 => &bytes[..10],
+            2 => &bytes[..0],
+            _ => bytes,
+        };
+        let _ = self.taken.send(taken.to_vec());
+        match taken.len() {
+            0 => Err(io::ErrorKind::StorageFull.into()),
+            count => Ok(count),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn lines_that_cannot_be_written_are_counted_and_the_next_one_begins_a_line() {
+    let (sender, taken) = mpsc::channel();
+    let dropped = Counter::default();
+    let sink = FullOnce {
+        taken: sender,
+        writes: 0,
+    };
+    let (writer, flusher) = start(sink, dropped.clone());
+    // One batch.
+    line(&writer, "{\"n\":1}\n{\"n\":2}\n{\"n\":3}\n", true);
+    assert_eq!(taken.recv().unwrap(), b"{\"n\":1}\n{\"");
+    assert_eq!(taken.recv().unwrap(), b"", "an error");
+    line(&writer, "{\"n\":4}\n", true);
+    drop(flusher);
+    let rest: Vec<u8> = taken.try_iter().flatten().collect();
+    assert_eq!(rest, b"\n{\"n\":4}\n");
+    assert_eq!(dropped.get(), 2);
 }
