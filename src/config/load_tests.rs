@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{self, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
 use auth_gateway_core::TokenType;
@@ -392,6 +394,19 @@ fn client_secret_is_read_from_its_file() {
     for content in [&b"\n"[..], b"", b"\xff\xfe"] {
         assert_eq!(load_secret(content).unwrap_err().problems.len(), 1);
     }
+}
+
+#[test]
+fn client_secret_is_read_from_a_pipe() {
+    let (reader, mut writer) = io::pipe().expect("a pipe");
+    writer.write_all(b"s3cret\n").expect("written");
+    drop(writer);
+    let path = format!("/dev/fd/{}", reader.as_raw_fd());
+    let over = [("IAM__KEYCLOAK__CLIENT_SECRET_FILE", path.as_str())];
+    let settings = load_text(KEYCLOAK, &over).expect("valid");
+    let keycloak = of_kind::<KeycloakSettings>(&settings.iams[0].adapter);
+    let secret = &keycloak.expect("Keycloak").client.client_secret;
+    assert_eq!(secret.as_ref().expect("a secret").expose_secret(), "s3cret");
 }
 
 #[test]
