@@ -331,8 +331,7 @@ impl Application {
         tokio::join!(replication::end(replication), finish_logouts(&self.gateway));
         file_poller.abort();
         if let (Some(exporting), Some(exporter)) = (exporting, exporter) {
-            exporting.abort();
-            exporter.finish().await;
+            exporter.finish(exporting).await;
         }
         management.stop(true).await;
         audit.write_sums();

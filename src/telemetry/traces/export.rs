@@ -24,6 +24,7 @@ use parking_lot::Mutex;
 use prost::Message as _;
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use url::Url;
 
@@ -51,6 +52,8 @@ struct SpanBuffer {
     waiting: Mutex<VecDeque<SpanData>>,
     /// A batch is complete.
     full: Notify,
+    /// The gateway stops.
+    stopped: Notify,
     metrics: Arc<Metrics>,
 }
 
@@ -59,6 +62,7 @@ impl SpanQueue {
         Self(Arc::new(SpanBuffer {
             waiting: Mutex::default(),
             full: Notify::new(),
+            stopped: Notify::new(),
             metrics,
         }))
     }
@@ -119,21 +123,24 @@ impl SpanExporter {
         self.collector.store(Arc::new(collector));
     }
 
-    /// Exports the spans periodically. Does not return.
+    /// Exports the spans periodically, and once more when the gateway [stops](Self::finish).
     pub(crate) async fn run(&self) {
-        let mut is_failing = false;
-        loop {
+        let (mut is_failing, mut is_stopped) = (false, false);
+        while !is_stopped {
             tokio::select! {
                 () = sleep(INTERVAL) => {}
                 () = self.queue.0.full.notified() => {}
+                () = self.queue.0.stopped.notified() => is_stopped = true,
             }
             self.export_all(&mut is_failing).await;
         }
     }
 
-    /// Exports the spans that wait, within a deadline.
-    pub(crate) async fn finish(&self) {
-        let _ = timeout(FINAL_DEADLINE, self.export_all(&mut false)).await;
+    /// Lets the task that [runs](Self::run) export the spans that wait, within a deadline. An export in
+    /// progress is not cancelled: its spans have left the queue.
+    pub(crate) async fn finish(&self, running: JoinHandle<()>) {
+        self.queue.0.stopped.notify_one();
+        let _ = timeout(FINAL_DEADLINE, running).await;
     }
 
     async fn export_all(&self, is_failing: &mut bool) {
@@ -225,29 +232,63 @@ impl Collector {
 
 #[cfg(test)]
 mod tests {
-    use opentelemetry::trace::TraceContextExt as _;
+    use opentelemetry::trace::{SpanBuilder, TraceContextExt as _};
     use opentelemetry_sdk::trace::RandomIdGenerator;
+    use test_support::ManualClock;
+    use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
     use super::*;
     use crate::telemetry::traces::Traces;
+
+    /// Ends this number of spans.
+    fn end_spans(queue: &SpanQueue, count: usize) {
+        let traces = Traces::new(1.0, RandomIdGenerator::default(), queue.clone());
+        for _ in 0..count {
+            let span = || SpanBuilder::from_name("request");
+            traces.begin(None, Duration::ZERO, span).span().end();
+        }
+    }
+
+    fn count(metrics: &Metrics, outcome: &'static str) -> u64 {
+        let labels = [("outcome", outcome)];
+        metrics.families.spans.get_or_create(&labels).get()
+    }
 
     #[test]
     fn spans_beyond_the_queue_are_dropped_and_counted() {
         let metrics = Arc::<Metrics>::default();
         let queue = SpanQueue::new(Arc::clone(&metrics));
-        let traces = Traces::new(1.0, RandomIdGenerator::default(), queue.clone());
-        for _ in 0..QUEUE_MAX + 3 {
-            let span = || opentelemetry::trace::SpanBuilder::from_name("request");
-            traces.begin(None, Duration::ZERO, span).span().end();
-        }
-        let dropped = metrics
-            .families
-            .spans
-            .get_or_create(&[("outcome", "dropped")]);
-        assert_eq!(dropped.get(), 3);
+        end_spans(&queue, QUEUE_MAX + 3);
+        assert_eq!(count(&metrics, "dropped"), 3);
         let batches: Vec<_> = std::iter::repeat_with(|| queue.batch().len())
             .take(QUEUE_MAX / BATCH_MAX + 1)
             .collect();
         assert_eq!(batches, [BATCH_MAX, BATCH_MAX, BATCH_MAX, BATCH_MAX, 0]);
+    }
+
+    #[tokio::test]
+    async fn export_in_progress_and_the_spans_that_wait_are_finished_at_a_stop() {
+        const PATH: &str = "/v1/traces";
+        let server = ScriptedUpstream::start().await;
+        server.once(PATH, Answer::empty(200).held());
+        server.on(PATH, Answer::empty(200));
+        let settings = TraceSettings {
+            endpoint: Some(server.url().parse::<Url>().unwrap().into()),
+            ..TraceSettings::default()
+        };
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Duration::ZERO));
+        let collector = Collector::new(&settings, clock).unwrap().unwrap();
+        let metrics = Arc::<Metrics>::default();
+        let queue = SpanQueue::new(Arc::clone(&metrics));
+        let resource = Resource::builder_empty().build();
+        let exporter = SpanExporter::new(queue.clone(), collector, resource);
+        let running = exporter.clone();
+        let running = tokio::spawn(async move { running.run().await });
+        end_spans(&queue, BATCH_MAX);
+        server.received(PATH, 1).await;
+        end_spans(&queue, 3);
+        let release = async { server.release() };
+        tokio::join!(exporter.finish(running), release);
+        assert_eq!(count(&metrics, "exported"), BATCH_MAX as u64 + 3);
     }
 }
