@@ -283,7 +283,7 @@ impl IamAdapter for Kratos {
         let request = self.http.get(&self.endpoint(&["health", "ready"]));
         let health: Value = read(&self.http.send(request).await?, "health")?;
         match health.get("status") {
-            Some(status) if status == "ok" => Ok(()),
+            Some(status) if status == "ok" => self.proofs.check_introspection(),
             _ => Err(IamError::Unreadable("health: not ok".into())),
         }
     }

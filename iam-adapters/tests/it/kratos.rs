@@ -371,10 +371,15 @@ async fn new_session_that_is_reported_as_inactive_stops_the_end_of_others() {
     upstream.on(WHOAMI, inactive());
     let login = log_in(&kratos).await;
     assert_eq!(misconfigured(&login), Some(Misconfiguration::Introspection));
-    let introspected = kratos.introspect(&user).await;
-    is_misconfigured(&introspected, Misconfiguration::Introspection);
+    for result in [
+        kratos.introspect(&user).await.map(drop),
+        kratos.probe().await,
+    ] {
+        is_misconfigured(&result, Misconfiguration::Introspection);
+    }
     (KRATOS.works)(&upstream);
     assert_eq!(kind(&kratos.introspect(&user).await), "ok");
+    assert_eq!(kratos.probe().await, Ok(()));
     upstream.on(WHOAMI, inactive());
     assert_eq!(kratos.introspect(&user).await, Ok(Introspection::Inactive));
     // Its database failed for a moment.
