@@ -1,7 +1,7 @@
 //! Ory Kratos: login by the password method of an API flow, `/sessions/whoami` for liveness and the user,
 //! and logout by the session token. Only the public API is called.
 //!
-//! `whoami` answers 401 both for a session that has ended and while the database fails, also when
+//! `whoami` answers 401 for a session that has ended, without a token, and while the database fails, also when
 //! `/health/ready` is 200. The beginning of a login flow with the session token answers differently for an
 //! ended session, an active one and a failure, so it decides whether "inactive" is believed.
 
@@ -109,7 +109,8 @@ impl Kratos {
 
     /// Asks about a token. That it has no session is confirmed.
     async fn whoami(&self, token: &SecretString) -> Result<Whoami, IamError> {
-        let response = self.ask(&["sessions", "whoami"], token).await?;
+        let request = self.get(&["sessions", "whoami"], token)?;
+        let response = self.http.send(request).await?;
         match (response.status, error(&response)) {
             (StatusCode::UNAUTHORIZED, Some(_)) => {}
             (StatusCode::FORBIDDEN, Some(error)) if error.id == SECOND_FACTOR_REQUIRED => {
@@ -128,23 +129,27 @@ impl Kratos {
 
     /// Proves that the token has no active session, after a response that could also be a failure.
     async fn confirm_no_session(&self, token: &SecretString) -> Result<(), IamError> {
-        let response = self.ask(&LOGIN_FLOW, token).await?;
+        // Without a token, a flow begins too. So it is also in the header that Kratos reads if a proxy has removed
+        // the first one.
+        let request = self.get(&LOGIN_FLOW, token)?;
+        let request = request.bearer_auth(token.expose_secret());
+        let response = self.http.send(request).await?;
         if error(&response).is_some_and(|error| error.id == ACTIVE_SESSION) {
-            let contradiction = "it denied a session that is active: check its database";
+            let contradiction = "it denied a session that is active: check its database, and that \
+                                 X-Session-Token reaches Kratos";
             return Err(IamError::Failed(contradiction.to_owned()));
         }
         read::<LoginFlow>(&response, "login flow").map(drop)
     }
 
     /// A GET request with a session token.
-    async fn ask(&self, path: &[&str], token: &SecretString) -> Result<Response, IamError> {
+    fn get(&self, path: &[&str], token: &SecretString) -> Result<RequestBuilder, IamError> {
         let value = HeaderValue::from_str(token.expose_secret());
         let mut value = value
             .map_err(|_| IamError::Unreadable("the session is not one of this adapter".into()))?;
         value.set_sensitive(true);
         let request = self.http.get(&self.endpoint(path));
-        let request = request.header("x-session-token", value);
-        self.http.send(request).await
+        Ok(request.header("x-session-token", value))
     }
 
     fn permissions(&self, identity: &Value) -> Result<Permissions, IamError> {

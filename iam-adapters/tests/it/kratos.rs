@@ -88,6 +88,7 @@ async fn login_completes_a_flow_at_the_configured_address_and_asks_about_the_ses
         );
         assert_eq!(request.header("x-request-id"), Some("request-1".to_owned()));
         assert_eq!(request.header("x-session-token"), None);
+        assert_eq!(request.header("authorization"), None);
     }
     let token = requests[2].header("x-session-token");
     assert_eq!(token.as_deref(), Some(SESSION_TOKEN));
@@ -362,7 +363,26 @@ async fn session_of_another_user_or_id_is_never_active() {
     assert_eq!(kind(&kratos.introspect(&line_feed).await), "unreadable");
 }
 
-/// As if a proxy removed the header with the token.
+/// The responses are those of a Kratos that does not get `X-Session-Token`.
+#[tokio::test]
+async fn proxy_that_removes_the_header_with_the_token_ends_no_session() {
+    let upstream = healthy().await;
+    let user = session_of(&adapter(&upstream)).await;
+    upstream
+        .on(WHOAMI, inactive())
+        .on_header(LOGIN_FLOW, "authorization", still_active());
+    // The gateway was started again.
+    let kratos = adapter(&upstream);
+    assert_eq!(kind(&kratos.introspect(&user).await), "failed");
+    let confirmed = upstream.requests_to(LOGIN_FLOW).pop().expect("a request");
+    let bearer = format!("Bearer {SESSION_TOKEN}");
+    assert_eq!(confirmed.header("authorization"), Some(bearer));
+    // A login begins without a token.
+    assert_eq!(kind(&log_in(&kratos).await), "failed");
+    upstream.received(LOGOUT, 1).await;
+}
+
+/// As if a proxy removed both headers with the token.
 #[tokio::test]
 async fn new_session_that_is_reported_as_inactive_stops_the_end_of_others() {
     let upstream = healthy().await;

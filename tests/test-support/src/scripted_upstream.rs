@@ -70,6 +70,8 @@ impl Request {
 struct Script {
     once: HashMap<String, VecDeque<Answer>>,
     always: HashMap<String, Answer>,
+    /// By the path and the name of a header.
+    with_header: HashMap<(String, String), Answer>,
 }
 
 #[derive(Debug)]
@@ -127,6 +129,15 @@ impl ScriptedUpstream {
     pub fn on(&self, path: &str, answer: Answer) -> &Self {
         let mut script = self.shared.script.lock().expect("the script");
         script.always.insert(path.to_owned(), answer);
+        drop(script);
+        self
+    }
+
+    /// From now on, requests of this path with this header have this response. The name is in lower case.
+    pub fn on_header(&self, path: &str, name: &str, answer: Answer) -> &Self {
+        let mut script = self.shared.script.lock().expect("the script");
+        let key = (path.to_owned(), name.to_owned());
+        script.with_header.insert(key, answer);
         drop(script);
         self
     }
@@ -219,7 +230,7 @@ async fn serve_connection(mut stream: TcpStream, shared: Arc<Shared>) -> io::Res
     stream.set_nodelay(true)?;
     let mut buffer = Vec::new();
     while let Some(request) = read_request(&mut stream, &mut buffer).await? {
-        let answer = shared.next(&request.path);
+        let answer = shared.next(&request);
         shared.requests.send_modify(|all| all.push(request));
         if !perform(&answer, &mut stream, &shared).await? {
             break;
@@ -229,10 +240,17 @@ async fn serve_connection(mut stream: TcpStream, shared: Arc<Shared>) -> io::Res
 }
 
 impl Shared {
-    fn next(&self, path: &str) -> Answer {
+    fn next(&self, request: &Request) -> Answer {
         let mut script = self.script.lock().expect("the script");
+        let path = &request.path;
         let once = script.once.get_mut(path).and_then(VecDeque::pop_front);
-        once.or_else(|| script.always.get(path).cloned())
+        let with_header = || {
+            let names = request.headers.iter().map(|(name, _)| name);
+            let mut keys = names.map(|name| (path.clone(), name.clone()));
+            keys.find_map(|key| script.with_header.get(&key).cloned())
+        };
+        once.or_else(with_header)
+            .or_else(|| script.always.get(path).cloned())
             .unwrap_or_else(|| Answer::text(500, "text/plain", "nothing in the script"))
     }
 }
