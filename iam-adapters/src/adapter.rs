@@ -1,6 +1,8 @@
 //! The contract: the operations that the gateway needs of an IAM.
 
+use std::any::Any;
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::Serialize;
@@ -153,7 +155,7 @@ impl fmt::Display for Capabilities {
 ///
 /// The suite in the crate `iam-conformance` tests an adapter for this.
 #[async_trait]
-pub trait IamAdapter: fmt::Debug + Send + Sync + 'static {
+pub trait IamAdapter: Any + fmt::Debug + Send + Sync {
     /// The adapter's name, as in the configuration (`keycloak`), the logs and the metrics.
     fn name(&self) -> &'static str;
 
@@ -234,4 +236,10 @@ pub trait IamAdapter: fmt::Debug + Send + Sync + 'static {
     async fn probe_logout(&self) -> Result<(), IamError> {
         Ok(())
     }
+}
+
+/// The adapter as its own type; `None`: it is of another type.
+pub(crate) fn downcast<A: IamAdapter>(adapter: &Arc<dyn IamAdapter>) -> Option<&A> {
+    let adapter: &dyn Any = &**adapter;
+    adapter.downcast_ref()
 }

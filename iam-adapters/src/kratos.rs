@@ -5,6 +5,8 @@
 //! `/health/ready` is 200. The beginning of a login flow with the session token answers differently for an
 //! ended session, an active one and a failure, so it decides whether "inactive" is believed.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use reqwest::header::HeaderValue;
 use reqwest::{RequestBuilder, StatusCode};
@@ -61,7 +63,7 @@ struct Kratos {
     settings: KratosSettings,
     issuer: String,
     names: PermissionNames,
-    proofs: Proofs,
+    proofs: Arc<Proofs>,
 }
 
 /// What `whoami` states about a token.

@@ -47,7 +47,7 @@ pub(crate) struct OAuth2Client {
     /// The configured issuer.
     pub(crate) issuer: String,
     dialect: Dialect,
-    pub(crate) proofs: Proofs,
+    pub(crate) proofs: Arc<Proofs>,
 }
 
 /// Authorization server metadata (RFC 8414 section 2), as far as adapters use it.
@@ -84,7 +84,8 @@ pub(crate) struct Granted<T> {
 }
 
 impl OAuth2Client {
-    /// The client of an adapter whose section of the settings was checked. Does not connect.
+    /// The client of an adapter whose section of the settings was checked, in place of the one before. Does not
+    /// connect.
     pub(crate) fn new(
         section: &str,
         settings: &OAuth2ClientSettings,
@@ -92,6 +93,7 @@ impl OAuth2Client {
         clock: Arc<dyn Clock>,
         issuer: String,
         dialect: Dialect,
+        before: Option<&Self>,
     ) -> Result<Self, SetupError> {
         let authentication = settings.authentication(section, &issuer, dialect.client_auth);
         let authentication = authentication.map_err(SetupError)?;
@@ -106,7 +108,10 @@ impl OAuth2Client {
             authentication,
             clock,
             issuer,
-            proofs: Proofs::new(dialect.introspection_hint),
+            proofs: Proofs::kept(
+                before.map(|client| &client.proofs),
+                dialect.introspection_hint,
+            ),
             dialect,
         })
     }

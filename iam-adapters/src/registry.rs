@@ -66,7 +66,12 @@ impl AdapterSettings for Unconfigured {
         Vec::new()
     }
 
-    fn connect(&self, _: Arc<dyn Clock>, _: Duration) -> Result<Arc<dyn IamAdapter>, SetupError> {
+    fn connect(
+        &self,
+        _: Arc<dyn Clock>,
+        _: Duration,
+        _: Option<&Arc<dyn IamAdapter>>,
+    ) -> Result<Arc<dyn IamAdapter>, SetupError> {
         let sections = &self.sections;
         let problem = format!("iam: no IAM is configured; one section is needed, of {sections}");
         Err(SetupError(vec![problem]))
@@ -196,7 +201,7 @@ mod tests {
         assert_eq!(settings.name(), "keycloak");
         assert_eq!(settings.problems(false), [""; 0]);
         let clock = Arc::new(SystemClock::default());
-        let adapter = settings.connect(clock, Duration::from_secs(1));
+        let adapter = settings.connect(clock, Duration::from_secs(1), None);
         assert_eq!(adapter.expect("an adapter").name(), "keycloak");
     }
 
@@ -224,7 +229,7 @@ mod tests {
     fn without_a_section_there_is_no_adapter_and_the_error_names_the_sections() {
         let clock = Arc::new(SystemClock::default());
         let settings = Registry::default().default;
-        let refused = settings.connect(clock, Duration::ZERO);
+        let refused = settings.connect(clock, Duration::ZERO, None);
         let refused = refused.expect_err("no adapter").to_string();
         assert!(
             refused

@@ -42,7 +42,8 @@ pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
     }
 
     /// Creates the adapter without connecting; `connect_deadline` is that of each connection to the
-    /// IAM.
+    /// IAM. `before` is the adapter that it replaces after a file has changed, if there is one, for what that has
+    /// proven about the IAM and no probe finds again.
     ///
     /// # Errors
     ///
@@ -51,6 +52,7 @@ pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
         &self,
         clock: Arc<dyn Clock>,
         connect_deadline: Duration,
+        before: Option<&Arc<dyn IamAdapter>>,
     ) -> Result<Arc<dyn IamAdapter>, SetupError>;
 
     /// How many logins per second a small installation of the IAM can process, from all replicas;

@@ -42,15 +42,20 @@ pub(super) struct Reloadable {
 }
 
 impl Reloadable {
-    /// Unless a problem prevents it. Adds every problem to `problems`.
+    /// Unless a problem prevents it. Adds every problem to `problems`. `before` are the adapters that the new ones
+    /// replace, in the order of `Settings::iams`; none at the start.
     pub(super) fn build(
         settings: &Settings,
         clock: &Arc<dyn Clock>,
+        before: &[Arc<ArcSwap<Arc<dyn IamAdapter>>>],
         problems: &mut ConfigErrors,
     ) -> Option<Self> {
-        let iams = settings.iams.iter().map(|iam| {
+        let iams = settings.iams.iter().enumerate().map(|(position, iam)| {
             let deadline = iam.upstream.connect_deadline;
-            let adapter = iam.adapter.connect(Arc::clone(clock), deadline);
+            let before = before.get(position).map(|iam| Arc::clone(&**iam.load()));
+            let adapter = iam
+                .adapter
+                .connect(Arc::clone(clock), deadline, before.as_ref());
             let refused = |error: &SetupError| {
                 for line in &error.0 {
                     problems.add_lines(&iam.own_key(line));
@@ -163,7 +168,7 @@ impl ServiceDependencies {
             );
         }
         let keys = keys::load(settings, clock.now(), problems);
-        let built = Reloadable::build(settings, &clock, problems);
+        let built = Reloadable::build(settings, &clock, &[], problems);
         if let (AuditDestination::File, Some(path)) =
             (settings.audit.destination, &settings.audit.file)
         {

@@ -111,9 +111,10 @@ impl FilePoller {
         self.certificate_waits = false;
         let now = self.parts.clock.now();
         let loaded = source.load_with(|settings, _, problems| {
-            let built = Reloadable::build(settings, &self.parts.clock, problems)?;
+            let parts = &self.parts;
+            let built = Reloadable::build(settings, &parts.clock, &parts.iams, problems)?;
             let problem = |tls: Option<&Arc<ServerCertificate>>| tls?.problem(now);
-            if problem(self.parts.tls.as_ref()).is_none()
+            if problem(parts.tls.as_ref()).is_none()
                 && let Some(problem) = problem(built.tls.as_ref())
             {
                 self.certificate_waits = true;
@@ -216,3 +217,6 @@ fn log_reload(purpose: &'static str, reloaded: &Reloaded) {
         );
     }
 }
+
+#[cfg(test)]
+mod tests;

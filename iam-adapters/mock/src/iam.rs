@@ -92,6 +92,7 @@ impl AdapterSettings for MockSettings {
         &self,
         clock: Arc<dyn Clock>,
         _: Duration,
+        _: Option<&Arc<dyn IamAdapter>>,
     ) -> Result<Arc<dyn IamAdapter>, SetupError> {
         let mock = Mock::connect(self, clock)
             .map_err(|invalid| SetupError(vec![format!("iam.mock.users_file: {invalid}")]))?;

@@ -9,7 +9,7 @@ use url::Url;
 
 use super::dialect::DIALECT;
 use super::{Keycloak, NAME};
-use crate::adapter::{IamAdapter, SetupError};
+use crate::adapter::{IamAdapter, SetupError, downcast};
 use crate::claims::ClaimSources;
 use crate::client::url_below;
 use crate::clock::Clock;
@@ -63,8 +63,10 @@ impl AdapterSettings for KeycloakSettings {
         &self,
         clock: Arc<dyn Clock>,
         connect_deadline: Duration,
+        before: Option<&Arc<dyn IamAdapter>>,
     ) -> Result<Arc<dyn IamAdapter>, SetupError> {
         self.check()?;
+        let before: Option<&Keycloak> = before.and_then(downcast);
         let protocol =
             |path: &[&str]| self.realm_url(&[&["protocol", "openid-connect"], path].concat());
         Ok(Arc::new(Keycloak {
@@ -75,6 +77,7 @@ impl AdapterSettings for KeycloakSettings {
                 clock,
                 self.expected_issuer(),
                 DIALECT,
+                before.map(|keycloak| &keycloak.server),
             )?,
             discovery: self.realm_url(&[".well-known", "openid-configuration"]),
             token: protocol(&["token"]),

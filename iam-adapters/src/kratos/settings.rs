@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::{Kratos, NAME};
-use crate::adapter::{IamAdapter, SetupError};
+use crate::adapter::{IamAdapter, SetupError, downcast};
 use crate::claims::ClaimSources;
 use crate::client::UpstreamClient;
 use crate::clock::Clock;
@@ -60,8 +60,11 @@ impl AdapterSettings for KratosSettings {
         &self,
         clock: Arc<dyn Clock>,
         connect_deadline: Duration,
+        before: Option<&Arc<dyn IamAdapter>>,
     ) -> Result<Arc<dyn IamAdapter>, SetupError> {
         self.check()?;
+        let before: Option<&Kratos> = before.and_then(downcast);
+        let before = before.map(|kratos| &kratos.proofs);
         let ca_file = self.ca_file.as_deref();
         let http = UpstreamClient::new(connect_deadline, ca_file, None, clock);
         Ok(Arc::new(Kratos {
@@ -69,7 +72,7 @@ impl AdapterSettings for KratosSettings {
             settings: self.clone(),
             issuer: self.url.as_str().trim_end_matches('/').to_owned(),
             names: PermissionNames::new(NAME),
-            proofs: Proofs::new("check that X-Session-Token reaches Kratos"),
+            proofs: Proofs::kept(before, "check that X-Session-Token reaches Kratos"),
         }))
     }
 

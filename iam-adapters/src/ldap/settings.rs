@@ -241,6 +241,7 @@ impl AdapterSettings for LdapSettings {
         &self,
         clock: Arc<dyn Clock>,
         connect_deadline: Duration,
+        _: Option<&Arc<dyn IamAdapter>>,
     ) -> Result<Arc<dyn IamAdapter>, SetupError> {
         self.check()?;
         Ok(Arc::new(Ldap::new(self, connect_deadline, clock)?))

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use url::{Url, form_urlencoded};
 
 use super::{NAME, OAuth2, TokenKind, explain};
-use crate::adapter::{IamAdapter, SetupError};
+use crate::adapter::{IamAdapter, SetupError, downcast};
 use crate::claims::ClaimSources;
 use crate::client::url_below;
 use crate::clock::Clock;
@@ -213,8 +213,10 @@ impl AdapterSettings for OAuth2Settings {
         &self,
         clock: Arc<dyn Clock>,
         connect_deadline: Duration,
+        before: Option<&Arc<dyn IamAdapter>>,
     ) -> Result<Arc<dyn IamAdapter>, SetupError> {
         self.check()?;
+        let before: Option<&OAuth2> = before.and_then(downcast);
         let dialect = Dialect {
             client_auth: self.client_auth_preset(),
             not_found: (
@@ -234,6 +236,7 @@ impl AdapterSettings for OAuth2Settings {
             Arc::clone(&clock),
             self.issuer.clone(),
             dialect,
+            before.map(|oauth2| &oauth2.server),
         )?;
         let subject_claim = self.subject_claim();
         if subject_claim != SUBJECT_CLAIM {

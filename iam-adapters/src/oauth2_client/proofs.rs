@@ -1,5 +1,6 @@
 //! What responses have proven about an authorization server since the last misconfiguration.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{IamError, Misconfiguration};
@@ -40,12 +41,16 @@ pub(crate) struct Proofs {
 }
 
 impl Proofs {
-    /// Nothing is proven. The hint names the settings to check if introspection reports an active session as inactive.
-    pub(crate) fn new(introspection_hint: &'static str) -> Self {
-        Self {
-            introspection_hint,
-            ..Self::default()
-        }
+    /// Those of the adapter before, which calls that have begun may still change; without one, nothing is proven. The
+    /// hint names the settings to check if introspection reports an active session as inactive.
+    pub(crate) fn kept(before: Option<&Arc<Self>>, introspection_hint: &'static str) -> Arc<Self> {
+        let unproven = || {
+            Arc::new(Self {
+                introspection_hint,
+                ..Self::default()
+            })
+        };
+        before.map_or_else(unproven, Arc::clone)
     }
 
     pub(crate) fn record_active(&self) {

@@ -34,7 +34,7 @@ fn adapter_with(upstream: &ScriptedUpstream, changes: &Value) -> Arc<dyn IamAdap
     }
     let settings: KratosSettings = serde_json::from_value(settings).expect("settings");
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1)));
-    let adapter = settings.connect(clock, Duration::from_secs(5));
+    let adapter = settings.connect(clock, Duration::from_secs(5), None);
     adapter.expect("an adapter")
 }
 

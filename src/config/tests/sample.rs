@@ -53,7 +53,12 @@ impl AdapterSettings for SampleSettings {
         problem.into_iter().collect()
     }
 
-    fn connect(&self, _: Arc<dyn Clock>, _: Duration) -> Result<Arc<dyn IamAdapter>, SetupError> {
+    fn connect(
+        &self,
+        _: Arc<dyn Clock>,
+        _: Duration,
+        _: Option<&Arc<dyn IamAdapter>>,
+    ) -> Result<Arc<dyn IamAdapter>, SetupError> {
         Ok(Arc::new(ScriptedIam::default()))
     }
 

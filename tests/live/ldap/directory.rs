@@ -405,7 +405,7 @@ fn section(facts: &Facts, more: &Value) -> Value {
 fn adapter(facts: &Facts, more: &Value) -> Arc<dyn IamAdapter> {
     let clock = Arc::new(SystemClock::default());
     let settings: LdapSettings = from_value(section(facts, more)).expect("settings");
-    let adapter = settings.connect(clock, Duration::from_secs(5));
+    let adapter = settings.connect(clock, Duration::from_secs(5), None);
     adapter.expect("usable settings")
 }
 

@@ -121,7 +121,7 @@ fn ca_file_must_contain_certificates() {
         let file = file(content);
         let settings = settings(&json!({"ca_file": file.path()}));
         let clock = Arc::new(SystemClock::default());
-        let refused = settings.connect(clock, Duration::from_secs(1));
+        let refused = settings.connect(clock, Duration::from_secs(1), None);
         let error = refused.expect_err("no certificates").to_string();
         let path = file.path().display();
         assert_eq!(
