@@ -114,6 +114,29 @@ async fn entries_that_have_expired_by_the_clock_of_redis_are_removed() {
 }
 
 #[tokio::test]
+async fn last_entry_stays_after_its_expiry_so_that_replicas_find_their_position() {
+    let Some(redis) = Server::start_with(None, &["--port", "{port}"]) else {
+        return;
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let past = now
+        .expect("after 1970")
+        .saturating_sub(Duration::from_secs(11 * 3_600));
+    let fixture = ReplicaFixture::with_clock(redis, Arc::new(ManualClock::at(past)));
+    // Each reading of the whole stream ignores it once.
+    (fixture.redis.admin()).words(&["XADD", STREAM, "1-1", "r", "x"]);
+    let [one, other] = fixture.replicas().await;
+    log_out(&other, &log_in(&other).await).await;
+    has_received(&one, 1).await;
+    // It reads the whole stream.
+    let [_late] = fixture.replicas().await;
+    assert_eq!(fixture.redis.admin().revocations().len(), 2);
+    log_out(&other, &log_in(&other).await).await;
+    has_received(&one, 2).await;
+    assert_eq!(one.metric("revocations_ignored_total", "").await, 1);
+}
+
+#[tokio::test]
 async fn gateways_with_different_public_urls_share_nothing_in_one_redis() {
     let Some(fixture) = ReplicaFixture::new() else {
         return;

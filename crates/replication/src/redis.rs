@@ -36,7 +36,8 @@ const PAGE_LEN: usize = 1_000;
 
 /// Reads a page of the stream, and removes expired entries from it, by the clock of Redis: the clock of
 /// a replica may be ahead. It is a script because XRANGE and XREAD would send entries of any size: one
-/// large entry of another writer would fill the memory of every replica.
+/// large entry of another writer would fill the memory of every replica. The last entry of a page stays: it can be
+/// the one by which replicas find out whether the stream is still the same.
 ///
 /// Returns the id of the last entry that is still there, the number of entries, the number of invalid
 /// ones, and the valid ones as one text. Removing fails on a read-only Redis, which does not matter. A read
@@ -51,12 +52,12 @@ end
 local entries = redis.call('XRANGE', KEYS[1], '(' .. ARGV[1], '+', 'COUNT', ARGV[2])
 local length, expired_at = tonumber(ARGV[4]), redis.call('TIME')[1] - ARGV[5]
 local last, invalid, live = ARGV[1], 0, {}
-for _, entry in ipairs(entries) do
+for i, entry in ipairs(entries) do
   local id, fields, is_removed = entry[1], entry[2], false
   if #fields == 2 and fields[1] == ARGV[3] and #fields[2] == length then
     local version, forget_at = struct.unpack('>BI8', fields[2])
     if version <= 2 and forget_at <= expired_at and not reads_new then
-      is_removed = redis.pcall('XDEL', KEYS[1], id) == 1
+      is_removed = i < #entries and redis.pcall('XDEL', KEYS[1], id) == 1
     else
       live[#live + 1] = fields[2]
     end
