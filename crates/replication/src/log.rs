@@ -240,8 +240,11 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
             self.change(|state| state.received = Ok(()));
             let read_at = Instant::now();
             let mut requeue_at = Some(read_at + self.random_delay());
+            let mut is_behind = false;
             while read_at.elapsed() < READING_INTERVAL && keys == codec.key_ids() {
-                sleep(C::READ_PAUSE).await;
+                if !is_behind {
+                    sleep(C::READ_PAUSE).await;
+                }
                 let Some(page) = connection.read_new(stream, &last).await? else {
                     tracing::warn!(
                         log = stream.of.name(),
@@ -250,6 +253,7 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
                     break;
                 };
                 self.apply(&page);
+                is_behind = page.is_full();
                 if C::ADDS_AGAIN && last == BEGINNING && self.has_added.load(Ordering::Relaxed) {
                     // If the stream was deleted meanwhile, no earlier entry shows it.
                     break;
@@ -331,3 +335,6 @@ impl Backoff {
         self.connected_at = Instant::now();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,8 @@
 //! What this replica still has to add to a log, and the requests that wait until it has.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -39,9 +40,13 @@ struct OutboxState<T> {
 
 #[derive(Debug)]
 struct OutboxItems<T> {
-    unsent: HashSet<T>,
-    /// Every item that is not offered, and some that are no longer in `unsent`.
+    /// Whether each is to be taken from `requeued`.
+    unsent: HashMap<T, bool>,
+    /// Every other item that is not offered, and some that are no longer in `unsent`.
     queue: VecDeque<T>,
+    /// Items that the stream has lost, and some that are no longer to be taken from here. New ones are offered before
+    /// them: sending a million takes at least ten seconds.
+    requeued: VecDeque<T>,
     /// Those to which Redis has not responded yet.
     offered: Vec<T>,
     /// The most items: the oldest are dropped.
@@ -59,8 +64,9 @@ impl<T: Copy + Eq + Hash + Send + Sync + 'static> Outbox<T> {
     pub(super) fn new(max: usize) -> Self {
         Self(Arc::new(OutboxState {
             state: Mutex::new(OutboxItems {
-                unsent: HashSet::new(),
+                unsent: HashMap::new(),
                 queue: VecDeque::new(),
+                requeued: VecDeque::new(),
                 offered: Vec::new(),
                 max,
                 prune_at: PRUNED_FROM,
@@ -89,7 +95,7 @@ impl<T: Copy + Eq + Hash + Send + Sync + 'static> Outbox<T> {
         let mut state = self.0.state.lock();
         state.push(item);
         let dropped = state.unsent.len() > state.max
-            && (state.queue.pop_front()).is_some_and(|first| state.unsent.remove(&first));
+            && (state.queue.pop_front()).is_some_and(|first| state.unsent.remove(&first).is_some());
         drop(state);
         // No request has to be woken: with many of them, each new one would wake all the others.
         self.0.len.send_if_modified(|len| {
@@ -111,8 +117,10 @@ impl<T: Copy + Eq + Hash + Send + Sync + 'static> Outbox<T> {
         let mut guard = self.0.state.lock();
         let state = &mut *guard;
         if state.unsent.len() >= state.prune_at {
-            state.unsent.retain(must_be_sent);
-            state.queue.retain(|item| state.unsent.contains(item));
+            state.unsent.retain(|item, _| must_be_sent(item));
+            for queue in [&mut state.queue, &mut state.requeued] {
+                queue.retain(|item| state.unsent.contains_key(item));
+            }
             // Doubling makes the cost of all searches constant for each item.
             state.prune_at = PRUNED_FROM.max(state.unsent.len() * 2);
         }
@@ -168,7 +176,7 @@ impl<T: Copy + Eq + Hash + Send + Sync + 'static> Outbox<T> {
         let mut state = self.0.state.lock();
         if is_current() {
             state.mark_found(item);
-            if state.unsent.remove(item) {
+            if state.unsent.remove(item).is_some() {
                 self.0.changed(state);
             }
         }
@@ -185,11 +193,12 @@ impl<T: Copy + Eq + Hash + Send + Sync + 'static> Outbox<T> {
             return 0;
         };
         let is_missing =
-            |item: &T| !found.contains(&state.hash(item)) && !state.unsent.contains(item);
+            |item: &T| !found.contains(&state.hash(item)) && !state.unsent.contains_key(item);
         let missing = select(&is_missing);
-        for item in &missing {
-            state.push(*item);
-        }
+        state
+            .unsent
+            .extend(missing.iter().map(|item| (*item, true)));
+        state.requeued.extend(&missing);
         self.0.changed(state);
         self.0.added.notify_one();
         missing.len()
@@ -201,7 +210,8 @@ impl<T: Copy + Eq + Hash + Send + Sync + 'static> Outbox<T> {
         let is_responsive = self.0.is_responsive.load(Ordering::Acquire);
         let inner = Arc::clone(&self.0);
         let is_awaited = move || {
-            inner.is_responsive.load(Ordering::Acquire) && inner.state.lock().unsent.contains(&item)
+            inner.is_responsive.load(Ordering::Acquire)
+                && inner.state.lock().unsent.contains_key(&item)
         };
         if !(is_new && is_responsive || is_awaited()) {
             return Box::pin(std::future::ready(()));
@@ -247,9 +257,24 @@ impl<T> OutboxState<T> {
 
 impl<T: Copy + Eq + Hash> OutboxItems<T> {
     fn push(&mut self, item: T) {
-        if self.unsent.insert(item) {
+        if self.unsent.insert(item, false) != Some(false) {
             self.queue.push_back(item);
         }
+    }
+
+    /// The next item to offer.
+    fn pop(&mut self) -> Option<T> {
+        while let Some(item) = self.queue.pop_front() {
+            if self.unsent.contains_key(&item) {
+                return Some(item);
+            }
+        }
+        while let Some(item) = self.requeued.pop_front() {
+            if self.unsent.get_mut(&item).is_some_and(mem::take) {
+                return Some(item);
+            }
+        }
+        None
     }
 
     fn offer<C>(&mut self, most: usize, load: impl Fn(&T) -> Option<C>) -> Vec<(T, C)> {
@@ -258,11 +283,8 @@ impl<T: Copy + Eq + Hash> OutboxItems<T> {
         }
         let mut batch = Vec::new();
         while batch.len() < most
-            && let Some(item) = self.queue.pop_front()
+            && let Some(item) = self.pop()
         {
-            if !self.unsent.contains(&item) {
-                continue;
-            }
             if let Some(content) = load(&item) {
                 self.offered.push(item);
                 batch.push((item, content));
@@ -294,7 +316,7 @@ impl RevocationPublisher for Outbox<RevocationIndex> {
     }
 
     fn is_pending(&self, revocation: &Revocation) -> bool {
-        self.0.state.lock().unsent.contains(&revocation.index())
+        self.0.state.lock().unsent.contains_key(&revocation.index())
     }
 
     fn pending(&self) -> usize {

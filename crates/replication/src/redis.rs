@@ -506,6 +506,13 @@ pub(super) struct Page<const N: usize> {
     pub(super) invalid: usize,
 }
 
+impl<const N: usize> Page<N> {
+    /// Whether there can be more new entries than this page has.
+    pub(super) fn is_full(&self) -> bool {
+        self.entries.len() + self.invalid >= PAGE_LEN
+    }
+}
+
 impl Connection {
     pub(super) fn commands(&self) -> MultiplexedConnection {
         self.inner.clone()

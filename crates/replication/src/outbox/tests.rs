@@ -229,6 +229,31 @@ fn revocation_that_the_stream_has_lost_is_sent_again_once() {
 }
 
 #[test]
+fn new_and_extended_revocations_are_sent_before_those_that_the_stream_has_lost() {
+    let test = TestOutbox::new();
+    let lost = [(); 4].map(|()| revocation(1));
+    for revocation in &lost {
+        test.read(revocation);
+    }
+    test.outbox.begin_reading();
+    assert_eq!(test.requeue_missing(0), lost.len());
+    test.share_all([3]);
+    let [extended, ..] = lost;
+    drop(test.publish(&Revocation {
+        forget_at: 2,
+        ..extended
+    }));
+    assert_eq!(test.outbox.pending(), 5);
+    // Without a result they are offered again.
+    assert_eq!(expiries(&test.offer()), [3, 2]);
+    assert_eq!(test.send(&STORED), [3, 2]);
+    assert_eq!(test.send(&FULL), [1, 1]);
+    assert_eq!(test.send(&STORED), [1, 1]);
+    assert_eq!(test.send(&STORED), [1]);
+    assert_eq!(test.outbox.pending(), 0);
+}
+
+#[test]
 fn lost_revocation_is_not_sent_again_after_its_expiry_or_in_an_older_form() {
     let test = TestOutbox::new();
     let lost = revocation(100);

@@ -1,0 +1,197 @@
+use aws_lc_rs::rand::SystemRandom;
+use iam_adapters::Clock;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, RedisResult, Value, parse_redis_value};
+use test_support::ManualClock;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+
+use super::*;
+use crate::format::ENTRY_LEN;
+use crate::redis::Address;
+use auth_gateway_core::Keys;
+use auth_gateway_core::event::Subscribers;
+use auth_gateway_core::login_limiter::{Bound, Limits, SlowRate};
+use auth_gateway_core::replica_state::Replicas;
+
+/// A replica that is alone.
+fn replica() -> Arc<ReplicaState> {
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
+    let keys = Arc::new(Keys::ephemeral(clock.now()).unwrap());
+    let bound = Bound {
+        most: 10,
+        window: Duration::from_secs(300),
+    };
+    let limits = Limits {
+        account: bound,
+        account_slow: SlowRate {
+            after: 50,
+            interval: Duration::from_secs(900),
+        },
+        account_sessions: bound,
+        address: bound,
+    };
+    Arc::new(ReplicaState::new(
+        clock,
+        Arc::new(SystemRandom::new()),
+        keys,
+        Subscribers::new([]),
+        limits,
+        Replicas::default(),
+    ))
+}
+
+/// The numbers of the entries, in the order in which they were applied.
+#[derive(Debug, Default)]
+struct AppliedNumbers(Mutex<Vec<u64>>);
+
+impl Codec<ENTRY_LEN> for AppliedNumbers {
+    type Item = u64;
+    type Content = ();
+
+    // There are two of them between two readings of the whole stream.
+    const READ_PAUSE: Duration = Duration::from_secs(400);
+
+    fn key_ids(&self) -> Vec<[u8; KEY_ID_LEN]> {
+        Vec::new()
+    }
+
+    fn load(&self, _: &u64) -> Option<()> {
+        Some(())
+    }
+
+    fn encode(&self, batch: &[(u64, ())]) -> Vec<[u8; ENTRY_LEN]> {
+        batch.iter().map(|(number, ())| entry(*number)).collect()
+    }
+
+    fn apply(&self, entry: &[u8; ENTRY_LEN], _: &Outbox<u64>) -> Option<EntryOutcome> {
+        let number = u64::from_be_bytes(*entry.first_chunk().unwrap());
+        self.0.lock().unwrap().push(number);
+        None
+    }
+}
+
+fn entry(number: u64) -> [u8; ENTRY_LEN] {
+    let mut entry = [0; ENTRY_LEN];
+    entry[..8].copy_from_slice(&number.to_be_bytes());
+    entry
+}
+
+/// Receives from a Redis whose stream has the numbers from 1 on. Before each page `newest` gets the number after which it
+/// begins and whether it is one of new entries, and returns the last number of the stream; `None` ends the connection.
+async fn receive(
+    newest: impl FnMut(u64, bool) -> Option<u64> + Clone + Send + Sync + 'static,
+) -> Vec<u64> {
+    let address = Address {
+        host: "redis.test".to_owned(),
+        port: 6379,
+        tls: false,
+        database: 0,
+        username: None,
+        password: None,
+        authorities: None,
+        sentinels: None,
+        prefix: "test".to_owned(),
+    };
+    let redis = Redis::over(address, move |client, config| {
+        Box::pin(open(client, config, newest.clone()))
+    });
+    let redis = redis.unwrap();
+    let log = Log::new(
+        redis.revocations(),
+        AppliedNumbers::default(),
+        Outbox::new(usize::MAX),
+        &replica(),
+    );
+    let primary = redis.primary().await.unwrap();
+    let connection = redis.connect(&primary).await.unwrap();
+    let Err(_) = log.receive(&connection).await;
+    log.codec.0.into_inner().unwrap()
+}
+
+async fn open(
+    client: Client,
+    config: AsyncConnectionConfig,
+    newest: impl FnMut(u64, bool) -> Option<u64> + Send + 'static,
+) -> RedisResult<MultiplexedConnection> {
+    let (near, far) = duplex(1 << 20);
+    tokio::spawn(serve(far, newest));
+    let user = client.get_connection_info().redis_settings();
+    let (connection, driver) = MultiplexedConnection::new_with_config(user, near, config).await?;
+    tokio::spawn(driver);
+    Ok(connection)
+}
+
+async fn serve(mut connection: DuplexStream, mut newest: impl FnMut(u64, bool) -> Option<u64>) {
+    let mut bytes = Vec::new();
+    while let Ok(1..) = connection.read_buf(&mut bytes).await {
+        // The log waits for the response to each command.
+        let Ok(Value::Array(command)) = parse_redis_value(&bytes) else {
+            continue;
+        };
+        bytes.clear();
+        let reply = match &command[..] {
+            [Value::BulkString(hello), ..] if hello == b"HELLO" => {
+                b"%1\r\n+proto\r\n:3\r\n".to_vec()
+            }
+            [
+                ..,
+                Value::BulkString(after),
+                _,
+                _,
+                _,
+                _,
+                Value::BulkString(reads_new),
+            ] => {
+                let after = std::str::from_utf8(after).unwrap();
+                let (after, _) = after.split_once('-').unwrap();
+                let after: u64 = after.parse().unwrap();
+                let Some(newest) = newest(after, reads_new == b"1") else {
+                    return;
+                };
+                page(after, newest)
+            }
+            other => panic!("{other:?}"),
+        };
+        connection.write_all(&reply).await.unwrap();
+    }
+}
+
+/// The response of the script: at most 1,000 numbers.
+fn page(after: u64, newest: u64) -> Vec<u8> {
+    let last = newest.min(after + 1_000);
+    let count = last - after;
+    let entries: Vec<u8> = (after + 1..=last).flat_map(entry).collect();
+    let id = format!("{last}-0");
+    let head = format!(
+        "*4\r\n${}\r\n{id}\r\n:{count}\r\n:0\r\n${}\r\n",
+        id.len(),
+        entries.len()
+    );
+    [head.as_bytes(), &entries, b"\r\n"].concat()
+}
+
+#[tokio::test(start_paused = true)]
+async fn full_page_of_new_entries_is_followed_by_the_next_one_without_a_pause() {
+    let reads = Arc::<Mutex<Vec<(u64, Instant)>>>::default();
+    let applied = {
+        let reads = Arc::clone(&reads);
+        receive(move |after, reads_new| {
+            let mut reads = reads.lock().unwrap();
+            if !reads_new {
+                return Some(0);
+            }
+            reads.push((after, Instant::now()));
+            (reads.len() < 4).then_some(2_500)
+        })
+        .await
+    };
+    assert_eq!(applied, (1..=2_500).collect::<Vec<_>>());
+    let reads = reads.lock().unwrap();
+    let [first, second, third, last] = reads[..] else {
+        panic!("{reads:?}");
+    };
+    let at = first.1;
+    assert_eq!([first, second, third], [(0, at), (1_000, at), (2_000, at)]);
+    assert_eq!(last.0, 2_500);
+    assert!(last.1 > at);
+}
