@@ -227,14 +227,14 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
             outbox,
             ..
         } = self;
-        let mut is_first = true;
+        let mut received: Option<String> = None;
         loop {
             let keys = codec.key_ids();
             outbox.begin_reading();
             self.has_added.store(false, Ordering::Relaxed);
             let apply = |page: &Page<N>| self.apply(page);
-            let mut last = connection.read_all(stream, apply).await?;
-            if std::mem::take(&mut is_first) {
+            let mut last = connection.read_all(stream, received.clone(), apply).await?;
+            if received.is_none() {
                 codec.initial_sync_done();
             }
             self.change(|state| state.received = Ok(()));
@@ -270,6 +270,7 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
                     }
                 }
             }
+            received = Some(last);
         }
     }
 

@@ -552,10 +552,12 @@ impl Connection {
         }))
     }
 
-    /// Reads a whole stream. Returns the id of its last entry.
+    /// Reads a whole stream. Returns the id of its last entry. With the id of the last entry that was read before, it
+    /// reads the new ones between the pages: they do not wait until all others have been read again.
     pub(super) async fn read_all<const N: usize>(
         &self,
         stream: &Stream<N>,
+        mut received: Option<String>,
         mut process: impl FnMut(&Page<N>),
     ) -> Result<String, RedisFault> {
         let mut last = BEGINNING.to_owned();
@@ -564,6 +566,13 @@ impl Connection {
             && let Some(id) = page.last.take()
         {
             last = id;
+            if let Some(after) = received.take() {
+                let new = self.read_new(stream, &after).await?;
+                received = new.map(|new| {
+                    process(&new);
+                    new.last.unwrap_or(after)
+                });
+            }
             // Redis collects the next page while this one is processed.
             let process = async {
                 tokio::task::yield_now().await;

@@ -195,3 +195,22 @@ async fn full_page_of_new_entries_is_followed_by_the_next_one_without_a_pause() 
     assert_eq!(last.0, 2_500);
     assert!(last.1 > at);
 }
+
+#[tokio::test(start_paused = true)]
+async fn new_entry_is_received_before_the_stream_has_been_read_again() {
+    let mut readings = 0;
+    let applied = receive(move |after, reads_new| {
+        if !reads_new && after == 0 {
+            readings += 1;
+        }
+        // The entry 1,501 is added when the second reading has begun.
+        match (readings, after, reads_new) {
+            (3, ..) => None,
+            (1, ..) | (2, 0, false) => Some(1_500),
+            _ => Some(1_501),
+        }
+    })
+    .await;
+    let expected = (1..=1_500).chain([1_501]).chain(1..=1_501);
+    assert_eq!(applied, expected.collect::<Vec<_>>());
+}
