@@ -26,7 +26,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(3);
 const STABLE: Duration = Duration::from_secs(30);
 
 /// How many entries are sent at once.
-const BATCH_MAX: usize = 500;
+pub(super) const BATCH_MAX: usize = 500;
 
 /// The pause after a batch, so that the next one has the entries of that time. The first logout
 /// after a pause does not wait. At 2,000 logouts a second, 5 ms take a third less time of the
@@ -338,4 +338,4 @@ impl Backoff {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -9,7 +9,7 @@
 //! | 1 | the kind |
 //! | 24 | the first halves of three identifiers of accounts and networks, 0 for none |
 //! | 8 | the id of the replica, random at each start |
-//! | 8 | the number of the event at this replica |
+//! | 8 | the number of the event in this log of the replica |
 //! | 4 | the id of the key |
 //! | 16 | the tag: HMAC-SHA256 of all bytes before it, truncated |
 //!
@@ -31,7 +31,7 @@ pub(super) type LoginEntry = [u8; ENTRY_LEN];
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct NumberedEvent {
     pub(super) replica: u64,
-    /// Its number; later events of the replica have higher ones.
+    /// Its number; later events of the replica in the same log have higher ones.
     pub(super) number: u64,
     pub(super) event: LoginEvent,
 }

@@ -1,17 +1,17 @@
 //! The logs of login events: one of known networks, and one of everything else, so that failed logins remove no
 //! networks.
 //!
-//! Each event has the id of its replica, which is random at each start, and a number. An event that
-//! does not have a higher number than those before it is ignored. So a stream can be read again, a
-//! batch can be sent again, and a replay has no effect; what this replica sent is counted already.
+//! Each event has the id of its replica, which is random at each start, and a number of its log there. An event whose
+//! number was received before is ignored. So a stream can be read again, a batch can be sent again, and a replay has
+//! no effect; what this replica sent is counted already.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::log::{Codec, Log};
+use super::log::{BATCH_MAX, Codec, Log};
 use super::login_entry::{self, ENTRY_LEN, LoginEntry, NumberedEvent};
 use super::outbox::Outbox;
 use super::redis::Redis;
@@ -24,15 +24,34 @@ use auth_gateway_core::stream_mac_key::KEY_ID_LEN;
 /// How many events of a log wait for Redis at most, about 2 MB. The oldest are dropped.
 pub(super) const QUEUE_MAX: usize = 10_000;
 
+/// How many missing numbers of a replica are kept at most, the highest. Redis refuses no more events than are sent at
+/// once, before they are sent again.
+const MISSING_MAX: usize = BATCH_MAX;
+
 pub(super) type LoginLog = Log<LoginCodec, ENTRY_LEN>;
 
 /// Sends the login events of a gateway to one of two logs, and numbers them.
 #[derive(Debug)]
 pub(super) struct LoginOutboxes {
     replica: u64,
+    failures: NumberingOutbox,
+    known_networks: NumberingOutbox,
+}
+
+/// The outbox of one of the logs, and the number of the last event.
+#[derive(Debug)]
+struct NumberingOutbox {
     last: Mutex<u64>,
-    failures: Outbox<NumberedEvent>,
-    known_networks: Outbox<NumberedEvent>,
+    outbox: Outbox<NumberedEvent>,
+}
+
+impl NumberingOutbox {
+    fn new(max: usize) -> Self {
+        Self {
+            last: Mutex::new(0),
+            outbox: Outbox::new(max),
+        }
+    }
 }
 
 impl LoginOutboxes {
@@ -42,13 +61,12 @@ impl LoginOutboxes {
         let _ = random.fill(&mut replica);
         Self {
             replica: u64::from_be_bytes(replica),
-            last: Mutex::new(0),
-            failures: Outbox::new(max),
-            known_networks: Outbox::new(max),
+            failures: NumberingOutbox::new(max),
+            known_networks: NumberingOutbox::new(max),
         }
     }
 
-    fn of(&self, log: Replicated) -> &Outbox<NumberedEvent> {
+    fn of(&self, log: Replicated) -> &NumberingOutbox {
         match log {
             Replicated::KnownNetworks => &self.known_networks,
             _ => &self.failures,
@@ -58,10 +76,11 @@ impl LoginOutboxes {
 
 impl LoginPublisher for LoginOutboxes {
     fn publish(&self, event: LoginEvent) -> bool {
+        let NumberingOutbox { last, outbox } = self.of(event.change.log());
         // Held until it is queued: events are queued in the order of their numbers.
-        let mut last = self.last.lock();
+        let mut last = last.lock();
         *last += 1;
-        self.of(event.change.log()).push(NumberedEvent {
+        outbox.push(NumberedEvent {
             replica: self.replica,
             number: *last,
             event,
@@ -78,9 +97,9 @@ pub(super) fn logs(
     [redis.logins(), redis.known_networks()].map(|stream| {
         let codec = LoginCodec {
             replica: Arc::clone(replica),
-            numbers: Mutex::new(HashMap::from([(outboxes.replica, u64::MAX)])),
+            received: Mutex::new(HashMap::from([(outboxes.replica, ReceivedNumbers::ALL)])),
         };
-        let outbox = outboxes.of(stream.of).clone();
+        let outbox = outboxes.of(stream.of).outbox.clone();
         Log::new(stream, codec, outbox, replica)
     })
 }
@@ -89,8 +108,38 @@ pub(super) fn logs(
 #[derive(Debug)]
 pub(super) struct LoginCodec {
     replica: Arc<ReplicaState>,
-    /// The highest number of each replica. A start of a replica adds one, and no attacker can.
-    numbers: Mutex<HashMap<u64, u64>>,
+    /// The numbers of each replica. A start of a replica adds an entry, and no attacker can.
+    received: Mutex<HashMap<u64, ReceivedNumbers>>,
+}
+
+/// Which numbers of a replica were received. The order of its events can change: of those sent at once, Redis can
+/// refuse some and store later ones.
+#[derive(Debug, Default)]
+struct ReceivedNumbers {
+    highest: u64,
+    /// Lower ones that were not received.
+    missing: BTreeSet<u64>,
+}
+
+impl ReceivedNumbers {
+    const ALL: Self = Self {
+        highest: u64::MAX,
+        missing: BTreeSet::new(),
+    };
+
+    /// Returns whether the number is new.
+    fn insert(&mut self, number: u64) -> bool {
+        if number <= self.highest {
+            return self.missing.remove(&number);
+        }
+        let skipped = self.highest + 1..number;
+        self.missing.extend(skipped.rev().take(MISSING_MAX));
+        self.highest = number;
+        while self.missing.len() > MISSING_MAX {
+            self.missing.pop_first();
+        }
+        true
+    }
 }
 
 impl Codec<ENTRY_LEN> for LoginCodec {
@@ -121,13 +170,12 @@ impl Codec<ENTRY_LEN> for LoginCodec {
             Ok(numbered) => numbered,
             Err(why) => return Some(EntryOutcome::Ignored(why)),
         };
-        let mut numbers = self.numbers.lock();
-        let highest = numbers.entry(numbered.replica).or_default();
-        if numbered.number <= *highest {
+        let mut received = self.received.lock();
+        let numbers = received.entry(numbered.replica).or_default();
+        if !numbers.insert(numbered.number) {
             return None;
         }
-        *highest = numbered.number;
-        drop(numbers);
+        drop(received);
         Some(if limiter.apply_remote(&numbered.event) {
             EntryOutcome::Received
         } else {

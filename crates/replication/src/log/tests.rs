@@ -14,7 +14,7 @@ use auth_gateway_core::login_limiter::{Bound, Limits, SlowRate};
 use auth_gateway_core::replica_state::Replicas;
 
 /// A replica that is alone.
-fn replica() -> Arc<ReplicaState> {
+pub(crate) fn replica() -> Arc<ReplicaState> {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let keys = Arc::new(Keys::ephemeral(clock.now()).unwrap());
     let bound = Bound {
