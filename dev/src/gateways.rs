@@ -15,6 +15,7 @@ use auth_gateway_core::replica_state::Replicas;
 use auth_gateway_core::upstream_logouts::UpstreamLogouts;
 use futures_util::future::{FutureExt as _, join_all};
 use iam_adapters::{ClaimSources, Clock, IamAdapter};
+use mock_iam::journal::Journal;
 use mock_iam::{Directory, HostName, Identity, Mock, MockSettings, ShiftedClock, Users};
 
 use crate::{Front, Namespace, NamespaceName, Namespaces, fixed_key, routing};
@@ -39,8 +40,8 @@ pub fn build(settings: &Settings, parts: ServiceDependencies) -> anyhow::Result<
         parts: parts.clone(),
     };
     let namespaces = Namespaces::new(
-        factory.create(&NamespaceName::default_name()),
-        Box::new(move |name| factory.create(name)),
+        factory.create(&NamespaceName::default_name(), Arc::default()),
+        Box::new(move |name, journal| factory.create(name, journal)),
         parts.lifecycle.clone(),
     );
     serve(
@@ -150,7 +151,7 @@ struct GatewayNamespaces {
 
 impl GatewayNamespaces {
     /// Creates a namespace. Only the default one uses the metrics of the process.
-    fn create(&self, name: &NamespaceName) -> Namespace {
+    fn create(&self, name: &NamespaceName, journal: Arc<Journal>) -> Namespace {
         let (settings, parts) = (&self.settings, &self.parts);
         let is_default = *name == NamespaceName::default_name();
         let clock = Arc::new(ShiftedClock::new(Arc::clone(&parts.clock)));
@@ -165,7 +166,8 @@ impl GatewayNamespaces {
         let directory = Arc::new(directory);
         let mock = Mock::new(Arc::clone(&directory))
             .with_limits(settings.upstream.limits())
-            .with_claims(self.claims.clone());
+            .with_claims(self.claims.clone())
+            .with_journal(journal);
         let mock = Arc::new(mock);
         // For the first probe, which the journal of the namespace does not have.
         let iam: Arc<dyn IamAdapter> = Arc::new(Mock::new(directory));

@@ -9,6 +9,7 @@ use auth_gateway::health::Lifecycle;
 use auth_gateway::http::AppState;
 use auth_gateway_core::request::RequestContext;
 use iam_adapters::Subject;
+use mock_iam::journal::Journal;
 use mock_iam::wire::Realm;
 use mock_iam::{Mock, ShiftedClock};
 use parking_lot::RwLock;
@@ -126,8 +127,9 @@ impl Namespace {
     }
 }
 
-/// Creates a namespace in its initial state: the configured users, no session, no fault, real time.
-pub type NamespaceFactory = Box<dyn Fn(&NamespaceName) -> Namespace + Send + Sync>;
+/// Creates a namespace in its initial state: the configured users, no session, no fault, real time. The calls to its IAM
+/// are recorded in the journal.
+pub type NamespaceFactory = Box<dyn Fn(&NamespaceName, Arc<Journal>) -> Namespace + Send + Sync>;
 
 /// The limit of namespaces is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -210,7 +212,7 @@ impl Namespaces {
         if named.len() + 1 >= Self::MAX {
             return Err(TooManyNamespaces(Self::MAX));
         }
-        let namespace = Arc::new((self.factory)(name));
+        let namespace = Arc::new((self.factory)(name, Arc::default()));
         named.insert(name.clone(), Arc::clone(&namespace));
         Ok(namespace)
     }
@@ -246,7 +248,7 @@ impl Namespaces {
     /// [`TooManyNamespaces`] if it does not exist and the limit is reached.
     pub fn reset(&self, name: &NamespaceName) -> Result<Arc<Namespace>, TooManyNamespaces> {
         self.get_or_create(name)?;
-        let namespace = Arc::new((self.factory)(name));
+        let namespace = Arc::new((self.factory)(name, Arc::default()));
         self.replace(Arc::clone(&namespace));
         Ok(namespace)
     }
@@ -255,13 +257,19 @@ impl Namespaces {
     pub fn reset_all(&self) {
         self.named.write().clear();
         let name = self.default.load().name.clone();
-        self.replace(Arc::new((self.factory)(&name)));
+        self.replace(Arc::new((self.factory)(&name, Arc::default())));
     }
 
-    /// Restores a snapshot of a namespace, with a new gateway.
+    /// Restores a snapshot of a namespace, with a new gateway. The journal, the snapshots and the settings of the realm stay
+    /// as they are.
     pub fn restore(&self, namespace: &Namespace, snapshot: &Snapshot) {
-        let mut restored = (self.factory)(&namespace.name);
+        let mock = &namespace.mock;
+        let mut restored = (self.factory)(&namespace.name, Arc::clone(mock.journal()));
         snapshot.restore_into(&restored);
+        restored.mock.directory().take_over_from(mock.directory());
+        if let (Some(before), Some(realm)) = (namespace.realm(), restored.realm()) {
+            realm.take_over_from(before);
+        }
         restored.snapshots = Arc::clone(&namespace.snapshots);
         self.replace(Arc::new(restored));
     }

@@ -16,6 +16,7 @@ use auth_gateway::health::Lifecycle;
 use auth_gateway_server as server;
 use iam_adapters::Clock;
 use mock_iam::faults::Faults;
+use mock_iam::journal::Journal;
 use mock_iam::wire::{
     self, Backchannel, Connection, Realm, RealmKeys, RealmServer, Realms, ServerSettings,
 };
@@ -95,10 +96,10 @@ impl MockIam {
             session_lifetime: settings.session_lifetime,
             clock: settings.clock,
         };
-        let default = factory.create(&NamespaceName::default_name());
+        let default = factory.create(&NamespaceName::default_name(), Arc::default());
         let namespaces = Namespaces::new(
             default,
-            Box::new(move |name| factory.create(name)),
+            Box::new(move |name, journal| factory.create(name, journal)),
             Lifecycle::default(),
         );
         // A realm name that is not a valid namespace name is no alias.
@@ -232,7 +233,7 @@ struct RealmNamespaces {
 }
 
 impl RealmNamespaces {
-    fn create(&self, name: &NamespaceName) -> Namespace {
+    fn create(&self, name: &NamespaceName, journal: Arc<Journal>) -> Namespace {
         let clock = Arc::new(ShiftedClock::new(Arc::clone(&self.clock)));
         let time: Arc<dyn Clock> = Arc::<ShiftedClock>::clone(&clock);
         let server_settings = self.server.settings();
@@ -247,7 +248,8 @@ impl RealmNamespaces {
         };
         let users = self.users.clone();
         let directory = Directory::new(identity, users, self.session_lifetime, time);
-        let mock = Arc::new(Mock::with(Arc::new(directory), Faults::over_the_wire()));
+        let mock = Mock::with(Arc::new(directory), Faults::over_the_wire()).with_journal(journal);
+        let mock = Arc::new(mock);
         let realm = Realm::new(Arc::clone(&self.server), realm, Arc::clone(&mock));
         Namespace {
             name: name.clone(),

@@ -14,8 +14,8 @@ use super::Namespace;
 /// The limit of a namespace.
 const MAX: usize = 32;
 
-/// The users, sessions, faults (with their counters) and clock offset of a namespace. The journal is
-/// not included.
+/// The users, sessions, faults (with their counters) and clock offset of a namespace. The journal and the
+/// settings of a realm are not included.
 #[derive(Debug)]
 pub struct Snapshot {
     directory: DirectorySnapshot,

@@ -17,7 +17,7 @@ function snapshot({ id, taken_at }) {
       return done;
     });
   const path = `${SNAPSHOTS}/${encodeURIComponent(id)}`;
-  const restore = act("POST", `${path}/restore`, `Restore snapshot ${id}?`, "What has changed since then is lost.", "Restore", `Snapshot ${id} is restored.`);
+  const restore = act("POST", `${path}/restore`, `Restore snapshot ${id}?`, "Users, sessions, faults and the time become as they were then.", "Restore", `Snapshot ${id} is restored.`);
   const remove = act("DELETE", path, `Delete snapshot ${id}?`, "It cannot be restored afterwards.", "Delete", `Snapshot ${id} is deleted.`);
   return row(
     [el("span", { class: "title" }, `Snapshot ${id}`), el("div", { class: "hint" }, `of ${readable(Date.parse(taken_at))}`)],

@@ -135,7 +135,7 @@ impl AdapterSettings for MockSettings {
 pub struct Mock {
     directory: Arc<Directory>,
     faults: Faults,
-    journal: Journal,
+    journal: Arc<Journal>,
     /// The gateway's deadlines; none: unknown.
     limits: Option<CallLimits>,
     claims: ClaimSources,
@@ -154,10 +154,16 @@ impl Mock {
         Self {
             directory,
             faults,
-            journal: Journal::default(),
+            journal: Arc::default(),
             limits: None,
             claims: ClaimSources::NONE,
         }
+    }
+
+    /// Sets the journal, which may have calls already.
+    #[must_use]
+    pub fn with_journal(self, journal: Arc<Journal>) -> Self {
+        Self { journal, ..self }
     }
 
     /// Sets the claims of access tokens.
@@ -227,7 +233,7 @@ impl Mock {
 
     /// The calls so far.
     #[must_use]
-    pub const fn journal(&self) -> &Journal {
+    pub const fn journal(&self) -> &Arc<Journal> {
         &self.journal
     }
 

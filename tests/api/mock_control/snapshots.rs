@@ -86,6 +86,28 @@ async fn snapshot_restores_users_sessions_faults_and_time_repeatedly() {
 }
 
 #[tokio::test]
+async fn journal_continues_after_a_snapshot_is_restored() {
+    let mock = Namespace::alone();
+    let taken = mock.call(Method::POST, "/snapshots").await.json();
+    let session = mock.session(ALICE).await;
+    let logins = "/journal?operation=login";
+    let before = mock.read(logins).await;
+    mock.done(Method::POST, &format!("/snapshots/{}/restore", taken["id"]))
+        .await;
+    assert_eq!(mock.read("/sessions").await["sessions"], json!([]));
+    // With the gateway's id of the session, which the snapshot does not have.
+    assert_eq!(mock.read(logins).await, before);
+    let of_session = format!("operation=login&session={}", session.session_id);
+    assert_eq!(mock.calls(&of_session).await, 1);
+    mock.session(BOB).await;
+    let last = before["last"].as_u64().expect("a number");
+    assert_eq!(
+        mock.calls(&format!("operation=login&after={last}")).await,
+        1
+    );
+}
+
+#[tokio::test]
 async fn no_more_than_32_snapshots_are_kept() {
     let gateway = gateway();
     let mock = Namespace::unnamed(&gateway);

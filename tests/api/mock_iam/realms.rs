@@ -76,29 +76,13 @@ async fn a_namespace_is_a_realm_with_users_and_sessions_of_its_own() {
     assert!(Arc::ptr_eq(&by_name, &running_mock.namespace()));
     assert_eq!(running_mock.namespaces.count(), 2);
     // A snapshot restores a session.
-    let url = format!("{}/mock/v1/snapshots", running_mock.url);
-    let http = http_client();
-    let post_to = |url: &str| {
-        http.post(url)
-            .header("mock-namespace", "checkout-42")
-            .send()
-    };
-    let taken: Value = post_to(&url)
-        .await
-        .expect("an answer")
-        .json()
-        .await
-        .expect("JSON");
-    let id = taken["id"]
-        .as_str()
-        .map_or_else(|| taken["id"].to_string(), str::to_owned);
+    let snapshot = snapshot(&running_mock, "checkout-42").await;
     theirs.end_session(&session).await.expect("a logout");
     assert_eq!(
         theirs.introspect(&session).await,
         Ok(Introspection::Inactive)
     );
-    let restored = post_to(&format!("{url}/{id}/restore")).await;
-    assert_eq!(restored.expect("an answer").status(), 204);
+    snapshot.restore().await;
     let active = theirs.introspect(&session).await;
     assert!(
         matches!(active, Ok(Introspection::Active { .. })),
@@ -112,6 +96,31 @@ async fn a_namespace_is_a_realm_with_users_and_sessions_of_its_own() {
     running_mock.namespaces.delete(&name).expect("it is there");
     let deleted = theirs.introspect(&session).await;
     assert_eq!(deleted.map_err(|error| error.kind()), Err("misconfigured"));
+}
+
+/// A snapshot of a namespace.
+struct TakenSnapshot<'a> {
+    url: String,
+    namespace: &'a str,
+}
+
+async fn snapshot<'a>(running_mock: &RunningMock, namespace: &'a str) -> TakenSnapshot<'a> {
+    let url = format!("{}/mock/v1/snapshots", running_mock.url);
+    let taken: Value = post(&url, namespace).await.json().await.expect("JSON");
+    let url = format!("{url}/{}", taken["id"]);
+    TakenSnapshot { url, namespace }
+}
+
+impl TakenSnapshot<'_> {
+    async fn restore(&self) {
+        let restored = post(&format!("{}/restore", self.url), self.namespace).await;
+        assert_eq!(restored.status(), 204);
+    }
+}
+
+async fn post(url: &str, namespace: &str) -> reqwest::Response {
+    let request = http_client().post(url).header("mock-namespace", namespace);
+    request.send().await.expect("an answer")
 }
 
 async fn set(running_mock: &RunningMock, change: Value) -> Value {
@@ -162,6 +171,41 @@ async fn probe_reports_each_wrong_realm_setting() {
         assert_eq!(shown, whole);
         assert_eq!(iam.probe().await, Ok(()));
     }
+}
+
+#[tokio::test]
+async fn settings_of_the_realm_stay_when_a_snapshot_is_restored() {
+    let running_mock = running_mock();
+    let snapshot = snapshot(&running_mock, "default").await;
+    let changed = json!({
+        "enabled": false,
+        "direct_grants": false,
+        "ssl_required": true,
+        "other_clients": [{"client_id": "other-gateway", "client_secret": "another secret"}],
+        "lockout": {"failures": 3, "wait": "5m"},
+    });
+    let changed = set(&running_mock, changed).await;
+    snapshot.restore().await;
+    assert_eq!(set(&running_mock, json!({})).await, changed);
+}
+
+#[tokio::test]
+async fn snapshot_locks_no_account_out_where_accounts_are_not() {
+    let running_mock = running_mock();
+    let lockout = json!({"lockout": {"failures": 1, "wait": "5m"}});
+    set(&running_mock, lockout).await;
+    let namespace = running_mock.namespace();
+    let created = namespace.mock.directory().create_user(alice());
+    created.expect("new");
+    let (iam, client) = (running_mock.adapter(), ClientContext::default());
+    let wrong = Credentials::new(EMAIL.to_owned(), "wrong-pass".into()).expect("fair ones");
+    let refused = iam.authenticate(&wrong, &client).await;
+    refused.expect_err("a wrong password");
+    let snapshot = snapshot(&running_mock, "default").await;
+    set(&running_mock, json!({ "lockout": null })).await;
+    snapshot.restore().await;
+    let begun = iam.authenticate(&credentials(), &client).await;
+    begun.expect("a login");
 }
 
 #[tokio::test]

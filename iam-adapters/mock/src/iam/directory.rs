@@ -581,6 +581,14 @@ impl Directory {
         state.users = users;
         state.sessions = sessions;
     }
+
+    /// Takes what belongs to no snapshot from the IAM that this one replaces: when accounts are locked out, and the
+    /// gateway's ids of sessions, by which its journal is read. Call it after [`Directory::restore`].
+    pub fn take_over_from(&self, before: &Self) {
+        self.set_lockout(before.lockout());
+        let before = before.read();
+        self.write().sessions.keep_gateway_ids_of(&before.sessions);
+    }
 }
 
 /// Shows counts only, no addresses.

@@ -79,6 +79,11 @@ impl Sessions {
             .collect()
     }
 
+    /// Keeps those that are known to `before`, and no others.
+    pub(super) fn keep_gateway_ids_of(&mut self, before: &Self) {
+        self.gateway_ids.clone_from(&before.gateway_ids);
+    }
+
     /// The id of the session that the gateway calls so.
     pub(super) fn id_of(&self, gateway_id: &str) -> Option<String> {
         let wanted = decode(gateway_id)?;
