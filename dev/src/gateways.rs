@@ -12,11 +12,12 @@ use auth_gateway::http::{self, AppState};
 use auth_gateway::startup::{self, Application, ServiceDependencies};
 use auth_gateway::telemetry::metrics::Metrics;
 use auth_gateway_core::replica_state::Replicas;
-use auth_gateway_core::upstream_logouts::UpstreamLogouts;
-use futures_util::future::{FutureExt as _, join_all};
+use futures_util::future::FutureExt as _;
 use iam_adapters::{ClaimSources, Clock, IamAdapter};
 use mock_iam::journal::Journal;
 use mock_iam::{Directory, HostName, Identity, Mock, MockSettings, ShiftedClock, Users};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use crate::{Front, Namespace, NamespaceName, Namespaces, fixed_key, routing};
 
@@ -104,40 +105,9 @@ fn serve(
         public_listener.bind(Arc::<AppState>::clone(&events), public)?,
         management_listener.bind(events, management)?,
     ];
-    let probing = probe(Arc::clone(&namespaces), settings.upstream.probe_interval);
-    let finishing = finish_logouts(namespaces);
-    let background = async move {
-        tokio::join!(probing, finishing);
-    };
+    // Each namespace has its own.
+    let background = async {};
     Application::new(settings, parts, &app_state, bound, background)
-}
-
-/// Probes the IAM of each namespace periodically. Does not return.
-async fn probe(namespaces: Arc<Namespaces>, interval: Duration) {
-    loop {
-        let gateways = gateways(&namespaces);
-        let iams = gateways.iter().flat_map(|it| it.gateway.iams.iter());
-        join_all(iams.map(|iam| iam.adapter.probe())).await;
-        tokio::time::sleep(interval).await;
-    }
-}
-
-/// Finishes failed logouts of each namespace periodically. Does not return.
-async fn finish_logouts(namespaces: Arc<Namespaces>) {
-    loop {
-        tokio::time::sleep(UpstreamLogouts::INTERVAL).await;
-        let gateways = gateways(&namespaces);
-        let iams = gateways.iter().flat_map(|it| it.gateway.iams.iter());
-        join_all(iams.map(|iam| iam.upstream_logouts.finish_due())).await;
-    }
-}
-
-fn gateways(namespaces: &Namespaces) -> Vec<Arc<AppState>> {
-    let namespaces = namespaces.all();
-    let gateways = namespaces
-        .iter()
-        .filter_map(|namespace| namespace.gateway());
-    gateways.cloned().collect()
 }
 
 /// Creates namespaces with a gateway.
@@ -150,7 +120,7 @@ struct GatewayNamespaces {
 }
 
 impl GatewayNamespaces {
-    /// Creates a namespace. Only the default one uses the metrics of the process.
+    /// Creates a namespace. Only the default one uses the metrics of the process. Call it in a running tokio runtime.
     fn create(&self, name: &NamespaceName, journal: Arc<Journal>) -> Namespace {
         let (settings, parts) = (&self.settings, &self.parts);
         let is_default = *name == NamespaceName::default_name();
@@ -190,9 +160,19 @@ impl GatewayNamespaces {
             ..parts.clone()
         };
         let connected = startup::connect(settings, &parts);
+        // Tasks of its own, so that an IAM that does not respond delays no other namespace.
+        let mut background = JoinSet::new();
+        background.spawn(Arc::clone(&connected.gateway).finish_logouts());
         for iam in connected.gateway.iams.iter() {
+            let (adapter, interval) = (Arc::clone(&iam.adapter), settings.upstream.probe_interval);
             // The mock responds at once.
-            let _ = iam.adapter.probe().now_or_never();
+            let _ = adapter.probe().now_or_never();
+            background.spawn(async move {
+                loop {
+                    sleep(interval).await;
+                    let _ = adapter.probe().await;
+                }
+            });
         }
         iam.store(Arc::new(Arc::<Mock>::clone(&mock)));
         let app_state = connected.app_state(settings, &parts);
@@ -201,6 +181,7 @@ impl GatewayNamespaces {
             mock,
             clock,
             front: Front::Gateway(Arc::new(app_state)),
+            background,
             snapshots: Arc::default(),
         }
     }

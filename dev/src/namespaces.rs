@@ -14,6 +14,7 @@ use mock_iam::wire::Realm;
 use mock_iam::{Mock, ShiftedClock};
 use parking_lot::RwLock;
 use thiserror::Error;
+use tokio::task::JoinSet;
 
 use crate::snapshots::{Snapshot, Snapshots};
 
@@ -75,6 +76,8 @@ pub struct Namespace {
     pub clock: Arc<ShiftedClock>,
     /// What serves the IAM.
     pub front: Front,
+    /// The tasks of its gateway, which end with the namespace; none in `mock-iam`.
+    pub background: JoinSet<()>,
     /// Its snapshots.
     pub snapshots: Arc<Snapshots>,
 }

@@ -22,6 +22,7 @@ use mock_iam::wire::{
 };
 use mock_iam::{Directory, HostName, Identity, Mock, ShiftedClock, Users};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use url::Url;
 
 use crate::hosts::AllowedHosts;
@@ -256,6 +257,7 @@ impl RealmNamespaces {
             mock,
             clock,
             front: Front::Realm(Arc::new(realm)),
+            background: JoinSet::new(),
             snapshots: Arc::default(),
         }
     }

@@ -92,7 +92,7 @@ pub struct UpstreamLogouts {
 
 impl UpstreamLogouts {
     /// The time between two calls of [`Self::finish_due`].
-    pub const INTERVAL: Duration = Duration::from_millis(500);
+    const INTERVAL: Duration = Duration::from_millis(500);
 
     pub(super) fn new(
         name: Arc<str>,

@@ -2,8 +2,9 @@
 
 use reqwest::Method;
 use serde_json::json;
+use test_support::gateway::TestGateway;
 
-use crate::namespace::{ALICE, Namespace, READ, gateway};
+use crate::namespace::{ALICE, Namespace, READ, gateway, gateway_with};
 
 /// The number of failures that opens a circuit.
 const ENOUGH: usize = 20;
@@ -72,6 +73,70 @@ async fn open_circuit_of_one_namespace_does_not_affect_another() {
     other.session(ALICE).await;
     assert_eq!(other.ready().await.json()["reasons"], json!([]));
     assert_eq!(one.ready().await.json()["status"], json!("degraded"));
+}
+
+/// A gateway that probes often. An IAM that does not respond holds its probes and logouts for a minute.
+fn patient_gateway() -> TestGateway {
+    gateway_with(&[
+        ("upstream.probe_interval", "10ms"),
+        ("upstream.probe_deadline", "60s"),
+        ("upstream.logout_deadline", "60s"),
+    ])
+}
+
+/// The calls of an operation are not answered from now on.
+async fn holds(mock: &Namespace, operation: &str) {
+    let delay = json!({"operation": operation, "delay": {"fixed": "10m"}});
+    mock.fault(delay).await;
+}
+
+async fn assert_calls(mock: &Namespace, query: &str) {
+    let found = mock
+        .read(&format!("/journal/wait?timeout=30s&{query}"))
+        .await;
+    assert_eq!(found["reached"], json!(true), "{query}: {found}");
+}
+
+#[tokio::test]
+async fn probe_that_is_not_answered_delays_no_probe_of_another_namespace() {
+    let gateway = patient_gateway();
+    let (one, other) = (
+        Namespace::named(&gateway, "one"),
+        Namespace::named(&gateway, "other"),
+    );
+    holds(&one, "probe").await;
+    assert_calls(&other, "operation=probe&count=2").await;
+}
+
+/// A logout that fails at the IAM. It is due again after a pause.
+async fn fail_logout(mock: &Namespace) {
+    let session = mock.session(ALICE).await;
+    mock.fault(json!({"operation": "logout", "answer": "server_error", "times": 1}))
+        .await;
+    assert_eq!(mock.log_out(&session).await.status, 500);
+}
+
+#[tokio::test]
+async fn logout_that_is_not_answered_delays_no_logout_of_another_namespace() {
+    let gateway = patient_gateway();
+    let (one, other) = (
+        Namespace::named(&gateway, "one"),
+        Namespace::named(&gateway, "other"),
+    );
+    fail_logout(&one).await;
+    holds(&one, "logout").await;
+    // The end of every pause.
+    one.advance("30s").await;
+    // The first one may be repeated at the same time as that of the other namespace.
+    for count in 1..=2 {
+        fail_logout(&other).await;
+        other.advance("30s").await;
+        assert_calls(
+            &other,
+            &format!("operation=logout&outcome=ok&count={count}"),
+        )
+        .await;
+    }
 }
 
 #[tokio::test]
