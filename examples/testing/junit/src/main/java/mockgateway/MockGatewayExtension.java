@@ -25,6 +25,9 @@ import org.testcontainers.utility.DockerImageName;
  * One gateway with the mock IAM for all tests, and a namespace in it for each test with a parameter of type {@link
  * MockGateway}. If the test fails, the report has the calls to the IAM.
  *
+ * <p>The constructor and the methods around a test get the namespace of this test. Those that run once for a class,
+ * such as {@code @BeforeAll}, get one of the class, which no test and no other class has.
+ *
  * <p>The gateway is the first of these that the environment selects:
  *
  * <ol>
@@ -41,24 +44,44 @@ public final class MockGatewayExtension implements ParameterResolver, AfterEachC
         return parameter.getParameter().getType() == MockGateway.class;
     }
 
-    /** JUnit closes the contents of the store of all tests after the last one. */
+    /** Without it, a constructor has the context of the class. */
+    @Override
+    public ExtensionContextScope getTestInstantiationExtensionContextScope(ExtensionContext root) {
+        return ExtensionContextScope.TEST_METHOD;
+    }
+
+    /** JUnit closes the contents of a store with its test or class, and those of the store of all tests after the last one. */
     @Override
     public MockGateway resolveParameter(ParameterContext parameter, ExtensionContext context) {
         var all = context.getRoot().getStore(STORE);
         var gateway = all.getOrComputeIfAbsent("gateway", key -> RunningGateway.find(), RunningGateway.class);
-        return context.getStore(STORE).getOrComputeIfAbsent(
-                "namespace", key -> new MockGateway(gateway.address(), UUID.randomUUID().toString()), MockGateway.class);
+        var namespace = context.getStore(STORE).getOrComputeIfAbsent(
+                key(context), key -> GatewayNamespace.of(gateway), GatewayNamespace.class);
+        return namespace.gateway();
     }
 
     @Override
     public void afterEach(ExtensionContext context) {
-        var gateway = context.getStore(STORE).remove("namespace", MockGateway.class);
-        if (gateway == null) {
-            return;
+        var namespace = context.getStore(STORE).get(key(context), GatewayNamespace.class);
+        if (namespace != null && context.getExecutionException().isPresent()) {
+            context.publishReportEntry("calls to the mock IAM", namespace.gateway().journal.calls(Map.of()).toString());
         }
-        if (context.getExecutionException().isPresent()) {
-            context.publishReportEntry("calls to the mock IAM", gateway.journal.calls(Map.of()).toString());
-        }
+    }
+
+    /** A key that the contexts around this one do not have: a store has the contents of theirs too. */
+    private static String key(ExtensionContext context) {
+        return context.getUniqueId();
+    }
+}
+
+/** A namespace, which ends when it is closed. */
+record GatewayNamespace(MockGateway gateway) implements AutoCloseable {
+    static GatewayNamespace of(RunningGateway running) {
+        return new GatewayNamespace(new MockGateway(running.address(), UUID.randomUUID().toString()));
+    }
+
+    @Override
+    public void close() {
         gateway.control("DELETE", "/namespaces/" + gateway.header(), null);
     }
 }
