@@ -1,7 +1,9 @@
-"""What every client must do: `SCRIPTED` with a scripted server, `REAL` with a gateway and the mock IAM."""
+"""What every client must do: `SCRIPTED` with a scripted server, `REAL` with a gateway and the mock IAM. `PYTHON` is for that
+language, whose HTTP client has no time limit of a whole request."""
 
 import json
 import re
+import socket
 import threading
 import time
 import urllib.request
@@ -25,7 +27,7 @@ DETAILS = {"error_description": "for people", "request_id": "request-1"}
 UNAVAILABLE = {"error": "temporarily_unavailable", **DETAILS}
 HTML = "<html>not of the gateway</html>"
 
-SCRIPTED, REAL = [], []
+SCRIPTED, REAL, PYTHON = [], [], []
 
 
 def scripted(case):
@@ -35,6 +37,11 @@ def scripted(case):
 
 def real(case):
     REAL.append(case)
+    return case
+
+
+def python(case):
+    PYTHON.append(case)
     return case
 
 
@@ -300,6 +307,15 @@ def a_server_that_is_not_there_is_unavailable(client, server):
     client("resume", **SESSION)
     for do, arguments in (("login", {"email": EMAIL, "password": PASSWORD}), ("token", {"scope": READ}), ("logout", {})):
         equal(client.error(do, **arguments)["error"], "Unavailable")
+
+
+@python
+def the_time_limit_includes_the_connection(client, server):
+    # Its queue is full, so further connections are neither accepted nor refused.
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, socket.create_connection(full.getsockname()):
+        for host in ("unresolved.test", "many.test"):
+            client.new(f"http://{host}:{full.getsockname()[1]}", attempt=0.2)
+            equal(client.error("login", email=EMAIL, password=PASSWORD)["error"], "Unavailable")
 
 
 @scripted

@@ -17,7 +17,7 @@ import random
 import socket
 import threading
 import time
-from concurrent.futures import Future
+from concurrent import futures
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -137,7 +137,8 @@ class AuthGateway:
     def _attempt(self, operation, body, headers, seconds):
         try:
             status, retry_after, text = self._post(operation, json.dumps(body), headers, seconds)
-        except (OSError, http.client.HTTPException) as error:
+        # Before Python 3.11 the TimeoutError of futures is not an OSError.
+        except (OSError, http.client.HTTPException, futures.TimeoutError) as error:
             raise Unavailable(f"no response to {operation}: {type(error).__name__}", Risk.UNKNOWN) from None
         try:
             content = json.loads(text)
@@ -151,10 +152,11 @@ class AuthGateway:
     def _post(self, operation, body, headers, seconds):
         """Sends one request on a connection of its own. Redirects are not followed."""
         kind = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
+        until = time.monotonic() + seconds
         with contextlib.closing(kind(self._url.netloc, timeout=seconds)) as connection:
-            connection.connect()
-            # The timeout of a socket is for each of its reads, so a slow response could take any time.
-            timer = threading.Timer(seconds, _shut_down, [connection.sock])
+            # The timeout is for each address of the name, and then for each read, and not for the resolution of the name.
+            _result_within(seconds, connection.connect)
+            timer = threading.Timer(until - time.monotonic(), _shut_down, [connection.sock])
             timer.daemon = True
             timer.start()
             try:
@@ -197,7 +199,7 @@ class Session:
             if usable and (running or now < cached.renew_at):
                 return cached.token
             if running is None:
-                exchange = self._exchanges[scope] = Future()
+                exchange = self._exchanges[scope] = futures.Future()
         if running:
             return running.result()
         try:
@@ -286,6 +288,20 @@ def _texts(content, *names):
     if not all(isinstance(value, str) for value in values):
         raise GatewayFault(f"the response does not have {' and '.join(names)}")
     return values
+
+
+def _result_within(seconds, function):
+    """The result of a function that cannot be interrupted: after a `TimeoutError` it continues in its thread."""
+    result = futures.Future()
+
+    def call():
+        try:
+            result.set_result(function())
+        except Exception as error:
+            result.set_exception(error)
+
+    threading.Thread(target=call, daemon=True).start()
+    return result.result(seconds)
 
 
 def _shut_down(connected):

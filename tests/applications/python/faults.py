@@ -1,6 +1,7 @@
 """Makes the calls that `tests/applications/run` requests, each in a thread: one JSON object a line in both directions."""
 
 import json
+import socket
 import sys
 import threading
 import time
@@ -17,6 +18,16 @@ def sleep(seconds):
     state["advanced"] += seconds
 
 
+def resolve(host, *arguments, of_system=socket.getaddrinfo, **options):
+    """`unresolved.test` is never resolved. `many.test` has this machine's address a thousand times."""
+    if host == "unresolved.test":
+        threading.Event().wait()
+    if host == "many.test":
+        return of_system("127.0.0.1", *arguments, **options) * 1000
+    return of_system(host, *arguments, **options)
+
+
+socket.getaddrinfo = resolve
 TIMING = Timing(lambda: time.monotonic() + state["advanced"], sleep, lambda: state["random"])
 
 
