@@ -101,6 +101,22 @@ onThePage("a token with custom claims is created and inspected", { expected: REF
   await sees("#make-result.failed", "invalid_request");
 });
 
+onThePage("a time of a token that is not a number is shown as it is", {}, async ({ page, press, sees, fill, open }) => {
+  await open("trial");
+  await page.getByText("Make a token with claims of your own").click();
+  for (const [iat, shown] of [[`"yesterday"`, "yesterday"], [`{"seconds":1}`, `{"seconds":1}`]]) {
+    await fill("#make-claims", `{"iat": ${iat}, "exp": 4000000000}`);
+    await press("trial", "Make the token");
+    await sees("#token-claims", shown);
+    await sees("#make-result", "The token is above.");
+    await sees("#token-left", /^\d+ d/);
+  }
+  await fill("#make-claims", `{"exp": "tomorrow"}`);
+  await press("trial", "Make the token");
+  await sees("#token-claims", "tomorrow");
+  assert.equal(await page.locator("#token-life").isVisible(), false);
+});
+
 onThePage("every request can be copied as a working command", {}, async ({ page, context, logIn, press, sees, namespace, api, section, fill, open }) => {
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   await logIn("alice@example.test", "alice-pass");

@@ -11,9 +11,9 @@ let token = null;
 /** Inspects a token; `lifetime` in seconds, if known. */
 export async function inspect(text, lifetime = null) {
   const inspection = await call("POST", "/mock/v1/tokens/inspect", { body: { token: text }, quiet: lifetime !== null });
-  const exp = inspection.claims.exp;
-  const since = inspection.claims.iat ?? now() / 1000;
-  token = typeof exp === "number" ? { text, exp, lifetime: lifetime ?? exp - since, valid: inspection.valid, asking: false } : null;
+  const { exp, iat } = inspection.claims;
+  const since = isTime(iat) ? iat : now() / 1000;
+  token = isTime(exp) ? { text, exp, lifetime: lifetime ?? exp - since, valid: inspection.valid, asking: false } : null;
   byId("token-verdict").textContent = inspection.valid
     ? "Verified: signed by this gateway, and valid now."
     : "Not valid. A service would refuse it:";
@@ -28,10 +28,10 @@ export async function inspect(text, lifetime = null) {
 
 const written = (value) => (typeof value === "string" ? value : JSON.stringify(value));
 
-function claim([name, value]) {
-  const isTime = TIMES.has(name) && typeof value === "number" && Math.abs(value) < 8e12;
-  return [name, isTime ? `${value} = ${readable(value * 1000)}` : written(value)];
-}
+/** Whether it is a number of seconds that a date can have. */
+const isTime = (value) => typeof value === "number" && Math.abs(value) < 8e12;
+
+const claim = ([name, value]) => [name, TIMES.has(name) && isTime(value) ? `${value} = ${readable(value * 1000)}` : written(value)];
 
 /** Clears the last token. */
 export function clearToken() {
