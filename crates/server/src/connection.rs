@@ -589,7 +589,9 @@ mod tests {
     use actix_web::test::TestRequest;
     use actix_web::{FromRequest as _, HttpResponse, dev};
     use futures_util::{FutureExt as _, Stream, stream};
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::io::{
+        AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, ReadBuf, duplex,
+    };
     use tokio::net::TcpListener;
     use tokio::time::advance;
 
@@ -770,38 +772,110 @@ mod tests {
         assert!(limiter.acquire().expect("room").has_room(8_192));
     }
 
+    /// A TLS connection whose client accepts nothing: what is written stays in a buffer.
+    struct BlockedTls {
+        io: DuplexStream,
+        is_blocked: bool,
+    }
+
+    impl AsyncRead for BlockedTls {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<std::io::Result<()>> {
+            Pin::new(&mut self.io).poll_read(cx, buffer)
+        }
+    }
+
+    impl AsyncWrite for BlockedTls {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<std::io::Result<usize>> {
+            self.is_blocked = true;
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+            if self.is_blocked {
+                Poll::Pending
+            } else {
+                Poll::Ready(Ok(()))
+            }
+        }
+
+        /// The end of TLS is written, too.
+        fn poll_shutdown(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<std::io::Result<()>> {
+            self.is_blocked = true;
+            Poll::Pending
+        }
+    }
+
+    /// A connection, and its client, which has sent this.
+    async fn connection(limiter: &Rc<ConnectionLimiter>, sent: &str) -> (DuplexStream, DeadlineIo) {
+        let (mut client, io) = duplex(sent.len());
+        client.write_all(sent.as_bytes()).await.expect("written");
+        let permit = limiter.acquire().expect("room");
+        let io = BlockedTls {
+            io,
+            is_blocked: false,
+        };
+        (
+            client,
+            DeadlineIo::new(Box::new(io), None, permit, Arc::<Refused>::default()),
+        )
+    }
+
+    fn read(io: &mut DeadlineIo) -> Option<std::io::Result<usize>> {
+        io.read_buf(&mut BytesMut::with_capacity(8192))
+            .now_or_never()
+    }
+
+    /// How many bytes it receives without waiting.
+    fn received(io: &mut DeadlineIo) -> usize {
+        std::iter::from_fn(|| read(io).and_then(Result::ok)).sum()
+    }
+
+    /// A request of which 384 bytes are missing. There is no room for two.
+    fn large_request() -> String {
+        let body = " ".repeat(16_000);
+        format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 16384\r\n\r\n{body}")
+    }
+
     #[tokio::test(start_paused = true)]
     async fn connection_receives_more_once_those_closed_for_it_have_ended() {
-        let limiter = limiter(20);
-        let request = format!(
-            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 16384\r\n\r\n{}",
-            " ".repeat(16_000)
-        );
-        let open = async || {
-            let (mut client, io) = tokio::io::duplex(request.len());
-            client.write_all(request.as_bytes()).await.expect("written");
-            let permit = limiter.acquire().expect("room");
-            (
-                client,
-                DeadlineIo::new(Box::new(io), None, permit, Arc::<Refused>::default()),
-            )
-        };
-        let read = |io: &mut DeadlineIo| {
-            io.read_buf(&mut BytesMut::with_capacity(8192))
-                .now_or_never()
-        };
-        let received = |io: &mut DeadlineIo| {
-            let parts = std::iter::from_fn(|| read(io).and_then(Result::ok));
-            parts.sum::<usize>()
-        };
-        let (_client, mut first) = open().await;
+        let (limiter, request) = (limiter(20), large_request());
+        let (_client, mut first) = connection(&limiter, &request).await;
         assert_eq!(received(&mut first), request.len());
         first.state().begin_reading_body(Instant::now());
-        let (_client, mut second) = open().await;
+        let (_client, mut second) = connection(&limiter, &request).await;
         assert_eq!(received(&mut second), 8192);
         let error = read(&mut first).expect("ended").expect_err("closed");
         assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
         assert_eq!(received(&mut second), 0, "the first one has not ended");
+        drop(first);
+        assert_eq!(received(&mut second), request.len() - 8192);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_is_closed_for_others_ends_although_its_response_is_not_accepted() {
+        let (limiter, request) = (limiter(20), large_request());
+        let (_client, mut first) = connection(&limiter, &request).await;
+        assert_eq!(received(&mut first), request.len());
+        first.state().begin_writing(Instant::now());
+        let response = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        first.write_all(response).await.expect("written");
+        assert!(first.flush().now_or_never().is_none(), "accepted");
+        let (_client, mut second) = connection(&limiter, &request).await;
+        assert_eq!(received(&mut second), 8192);
+        let ended = first.flush().now_or_never().expect("ended");
+        let error = ended.expect_err("closed");
+        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
         drop(first);
         assert_eq!(received(&mut second), request.len() - 8192);
     }

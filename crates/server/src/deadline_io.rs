@@ -127,10 +127,21 @@ impl DeadlineIo {
         false
     }
 
-    /// Whether the client has exceeded its time to accept more of a response.
-    fn is_write_overdue(&mut self, cx: &mut Context<'_>) -> bool {
-        let since = *self.write_blocked_since.get_or_insert_with(Instant::now);
-        self.has_passed(since + self.state().timeouts.write, cx)
+    /// Ends what the client does not accept in time, and at once where the limiter closes the
+    /// connection.
+    fn in_time<T>(
+        &mut self,
+        written: Poll<io::Result<T>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_pending() {
+            let since = *self.write_blocked_since.get_or_insert_with(Instant::now);
+            let deadline = since + self.state().timeouts.write;
+            if self.has_passed(deadline, cx) || self.must_close(cx) {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+        }
+        written
     }
 
     /// Whether to receive more. Nothing is received ahead from a client that does not accept its
@@ -286,12 +297,8 @@ impl DeadlineIo {
         bytes: Option<&[u8]>,
     ) -> Poll<io::Result<usize>> {
         let io = Pin::new(&mut self.io);
-        match io.poll_write(cx, bytes.unwrap_or(&self.refusal)) {
-            Poll::Pending if self.is_write_overdue(cx) || self.must_close(cx) => {
-                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
-            }
-            written => written,
-        }
+        let written = io.poll_write(cx, bytes.unwrap_or(&self.refusal));
+        self.in_time(written, cx)
     }
 
     fn must_close(&self, cx: &mut Context<'_>) -> bool {
@@ -445,13 +452,10 @@ impl AsyncWrite for DeadlineIo {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_write_refusal(cx))?;
-        match Pin::new(&mut self.io).poll_flush(cx) {
-            Poll::Ready(Ok(())) => self.flushed(cx),
-            Poll::Pending if self.is_write_overdue(cx) => {
-                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-            }
-            other => return other,
-        }
+        // With TLS, what was written is in a buffer, and only this waits for the client.
+        let flushed = Pin::new(&mut self.io).poll_flush(cx);
+        ready!(self.in_time(flushed, cx))?;
+        self.flushed(cx);
         Poll::Ready(Ok(()))
     }
 
