@@ -880,6 +880,25 @@ mod tests {
         assert_eq!(received(&mut second), request.len() - 8192);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_ends_in_time_or_by_the_limiter_although_the_end_of_tls_is_not_accepted() {
+        let limiter = limiter(20);
+        let write = ConnectionTimeouts::default().write;
+        for (closes, expected) in [(false, write), (true, Duration::ZERO)] {
+            let (_client, mut io) = connection(&limiter, "GET").await;
+            let (state, began) = (Rc::clone(io.state()), Instant::now());
+            let shutdown = timeout(10 * write, io.shutdown());
+            let (ended, ()) = tokio::join!(shutdown, async {
+                if closes {
+                    state.close();
+                }
+            });
+            let error = ended.expect("ended").expect_err("not accepted");
+            assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+            assert_eq!(began.elapsed(), expected);
+        }
+    }
+
     #[tokio::test]
     async fn a_request_is_late_while_a_marker_from_before_it_is_still_queued() {
         const THRESHOLD: Duration = Duration::from_millis(5);

@@ -463,8 +463,11 @@ impl AsyncWrite for DeadlineIo {
         if self.state().is_released() {
             return Poll::Ready(Ok(()));
         }
-        ready!(self.as_mut().poll_flush(cx))?;
-        ready!(Pin::new(&mut self.io).poll_shutdown(cx))?;
+        ready!(self.poll_write_refusal(cx))?;
+        // It flushes as well, and with TLS it waits until the client accepts the end.
+        let shut_down = Pin::new(&mut self.io).poll_shutdown(cx);
+        ready!(self.in_time(shut_down, cx))?;
+        self.flushed(cx);
         // RFC 9112 section 9.6: if it were closed at once, the client might lose the response.
         if self.response == (ResponseProgress::Written { last: true }) {
             let since = *self.draining_since.get_or_insert_with(Instant::now);
