@@ -32,7 +32,7 @@ const RELEASE_AFTER: Duration = Duration::from_secs(1);
 pub(super) enum ConnectionPhase {
     /// It waits for the first byte of a request.
     Idle,
-    /// It receives the head of a request.
+    /// It receives the head of a request, or what is left of a body that nothing waits for.
     ReadingHead {
         /// When the first byte of it came.
         began: Instant,
@@ -157,6 +157,15 @@ impl ConnectionState {
     pub(super) fn end_writing(&self) {
         if self.phase() == ConnectionPhase::Writing {
             self.phase.set(ConnectionPhase::Idle);
+        }
+    }
+
+    /// The current request has arrived to its end, and its response is written. If a part of its body
+    /// came after that, it was not the head of the next request, and the connection is idle from now on.
+    pub(super) fn end_body(&self) {
+        if matches!(self.phase(), ConnectionPhase::ReadingHead { .. }) {
+            self.phase.set(ConnectionPhase::Idle);
+            self.waits_since.set(Instant::now());
         }
     }
 

@@ -192,6 +192,7 @@ impl DeadlineIo {
         }
         self.request = RequestFraming::new();
         self.passed_on = 0;
+        self.state().end_body();
         if !self.received.is_empty() {
             self.state().received();
             self.frame_received();

@@ -67,7 +67,7 @@ pub struct ConnectionTimeouts {
     pub body: Duration,
     /// For the client to accept more of a response, once it accepts none.
     pub write: Duration,
-    /// From a response to the first byte of the next request.
+    /// From a response, or the end of a body that comes after it, to the first byte of the next request.
     pub idle: Duration,
     /// The longest time that a request may wait for its worker. Beyond it the request can be
     /// refused (see [`is_overloaded`]): most clients that waited longer have disconnected or retried,

@@ -260,6 +260,8 @@ mod tests {
     use super::*;
     use crate::{ConnectionRefusal, ShedReason};
 
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
     struct NoEvents;
 
     impl ConnectionEvents for NoEvents {
@@ -305,23 +307,47 @@ mod tests {
         parts.get()
     }
 
+    async fn receive_response(client: &mut DuplexStream) {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(client.read_u8().await.expect("a response"));
+        }
+        assert!(head.starts_with(b"HTTP/1.1 200 "));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn actix_http_loses_an_idle_connection_and_gets_it_again_with_the_next_request() {
         for (pause, expected) in [(900, 1), (1_100, 2)] {
             let client = async |mut client: DuplexStream| {
                 for _ in 0..2 {
-                    let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-                    client.write_all(request).await.expect("written");
-                    let mut head = Vec::new();
-                    while !head.ends_with(b"\r\n\r\n") {
-                        head.push(client.read_u8().await.expect("a response"));
-                    }
-                    assert!(head.starts_with(b"HTTP/1.1 200 "));
+                    client.write_all(REQUEST).await.expect("written");
+                    receive_response(&mut client).await;
                     sleep(Duration::from_millis(pause)).await;
                 }
             };
             assert_eq!(serve_client(pending(), client).await, expected, "{pause}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_idle_from_the_end_of_a_body_that_came_after_its_response() {
+        let client = async |mut client: DuplexStream| {
+            // Longer than a head may take; twice, it is longer than a connection may be idle.
+            let pause = Duration::from_secs(10);
+            let head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+            client.write_all(head).await.expect("written");
+            receive_response(&mut client).await;
+            sleep(pause).await;
+            client
+                .write_all(b"1\r\n \r\n0\r\n\r\n")
+                .await
+                .expect("written");
+            sleep(pause).await;
+            client.write_all(REQUEST).await.expect("still open");
+            receive_response(&mut client).await;
+        };
+        // actix-http loses it while it is idle.
+        assert_eq!(serve_client(pending(), client).await, 2);
     }
 
     #[tokio::test(start_paused = true)]
