@@ -47,7 +47,7 @@ pub(super) struct DeadlineIo {
     permit: ConnectionPermit,
     /// Fires at the deadline or earlier: it is reset when it fires, not for every request.
     timer: Pin<Box<Sleep>>,
-    /// Since when the client does not accept what is written.
+    /// Since when the client has not accepted all that is written.
     write_blocked_since: Option<Instant>,
     /// Whether reading waits for something other than input.
     is_read_paused: bool,
@@ -291,7 +291,7 @@ impl DeadlineIo {
         Poll::Ready(Ok(()))
     }
 
-    /// Writes these bytes, or else the refusal, for as long as the client accepts some of them.
+    /// Writes these bytes, or else the refusal.
     fn poll_write_in_time(
         &mut self,
         cx: &mut Context<'_>,

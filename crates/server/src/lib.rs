@@ -65,7 +65,8 @@ pub struct ConnectionTimeouts {
     pub head: Duration,
     /// For the whole body. A client that sends it byte by byte gets no more time.
     pub body: Duration,
-    /// For the client to accept more of a response, once it accepts none.
+    /// For the client to accept the rest of what is written, once it does not accept all of it at once.
+    /// A client that accepts it byte by byte gets no more time. Also for the end of TLS.
     pub write: Duration,
     /// From a response, or the end of a body that comes after it, to the first byte of the next request.
     pub idle: Duration,
