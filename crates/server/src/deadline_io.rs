@@ -336,7 +336,15 @@ impl DeadlineIo {
         if let ResponseProgress::Started { last } = self.response {
             self.response = ResponseProgress::Written { last };
             self.state().end_writing();
-            wake |= last || !self.received.is_empty();
+            // actix-http has read before it responded. If the client sends nothing more, only the timer
+            // makes it read again.
+            wake = wake
+                || last
+                || !self.received.is_empty()
+                || self
+                    .state()
+                    .release_at()
+                    .is_some_and(|release_at| self.has_passed(release_at, cx));
         }
         if wake {
             cx.waker().wake_by_ref();

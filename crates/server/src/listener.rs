@@ -250,17 +250,20 @@ where
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::future::{pending, ready};
+    use std::future::pending;
 
     use actix_web::HttpResponse;
     use tokio::io::{AsyncReadExt as _, DuplexStream};
-    use tokio::task::LocalSet;
+    use tokio::task::{LocalSet, spawn_local};
     use tokio::time::{Instant, sleep};
 
     use super::*;
     use crate::{ConnectionRefusal, ShedReason};
 
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+    /// It is handled for longer than a head may take.
+    const SLOW_REQUEST: &[u8] = b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n";
 
     struct NoEvents;
 
@@ -272,14 +275,23 @@ mod tests {
         }
     }
 
-    /// Serves a connection for as long as this client uses it. Returns how often actix-http got it.
+    /// Serves a connection for as long as this client uses it, in a task of its own: only input and
+    /// timers poll it. Returns how often actix-http got it.
     async fn serve_client(
-        stopping: impl Future<Output = ()>,
+        stopping: impl Future<Output = ()> + 'static,
         client: impl AsyncFnOnce(DuplexStream),
     ) -> u32 {
         let parts = Rc::new(Cell::new(0));
         let counted = Rc::clone(&parts);
-        let app = fn_service(|_| ready(Ok::<Response<()>, Error>(Response::ok().drop_body())));
+        let app = fn_service(|request: Request| {
+            let is_slow = request.path() == "/slow";
+            async move {
+                if is_slow {
+                    sleep(Duration::from_secs(10)).await;
+                }
+                Ok::<Response<()>, Error>(Response::ok().drop_body())
+            }
+        });
         let limits = ConnectionLimits {
             connections: 20,
             request_bytes: REQUEST_BYTES,
@@ -290,7 +302,7 @@ mod tests {
         let (far, near) = tokio::io::duplex(1024);
         let io = DeadlineIo::new(Box::new(near), None, permit, Arc::new(NoEvents));
         let connection = (SharedIo::new(io), None);
-        let served = async {
+        let served = async move {
             let http = HttpService::build()
                 .keep_alive(KeepAlive::Os)
                 .client_request_timeout(Duration::ZERO)
@@ -302,7 +314,11 @@ mod tests {
             let http = Rc::new(http.new_service(()).await.expect("a service"));
             serve(connection, http, stopping).await.expect("served");
         };
-        let both = async { tokio::join!(served, client(far)) };
+        let both = async {
+            let served = spawn_local(served);
+            client(far).await;
+            served.await.expect("served");
+        };
         LocalSet::new().run_until(both).await;
         parts.get()
     }
@@ -326,6 +342,28 @@ mod tests {
                 }
             };
             assert_eq!(serve_client(pending(), client).await, expected, "{pause}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_ends_also_if_no_timer_was_left_when_its_response_was_made() {
+        let idle = ConnectionTimeouts::default().idle;
+        // The request is there before the connection is first polled, or the timer that was set
+        // before the request fires while it is handled.
+        let pause = Duration::from_secs(1);
+        for (pause, request) in [(None, REQUEST), (Some(pause), SLOW_REQUEST)] {
+            let client = async |mut client: DuplexStream| {
+                if let Some(pause) = pause {
+                    sleep(pause).await;
+                }
+                client.write_all(request).await.expect("written");
+                receive_response(&mut client).await;
+                let began = Instant::now();
+                let ended = timeout(10 * idle, client.read(&mut [0])).await;
+                assert_eq!(ended.expect("ended").expect("the end"), 0);
+                assert_eq!(began.elapsed(), idle);
+            };
+            assert_eq!(serve_client(pending(), client).await, 1);
         }
     }
 
