@@ -48,7 +48,7 @@ pub fn build(settings: &Settings, parts: ServiceDependencies) -> anyhow::Result<
     serve(
         settings,
         parts,
-        Arc::new(namespaces),
+        &Arc::new(namespaces),
         mock.allowed_hosts.clone(),
     )
 }
@@ -71,14 +71,14 @@ pub(crate) fn with_signing_key(
 fn serve(
     settings: &Settings,
     parts: ServiceDependencies,
-    namespaces: Arc<Namespaces>,
+    namespaces: &Arc<Namespaces>,
     allowed_hosts: Vec<HostName>,
 ) -> anyhow::Result<Application> {
     let namespace = namespaces.default_namespace();
     let app_state = namespace.gateway().context("a mock without a gateway")?;
     let app_state = Data::from(Arc::clone(app_state));
     let app = {
-        let (data, namespaces) = (app_state.clone(), Arc::clone(&namespaces));
+        let (data, namespaces) = (app_state.clone(), Arc::clone(namespaces));
         move || {
             let namespaces = Arc::clone(&namespaces);
             http::app(data.clone()).wrap(from_fn(move |request, next| {
@@ -91,7 +91,7 @@ fn serve(
         move || app().configure(routing::public)
     };
     let management = {
-        let (namespaces, hosts) = (Arc::clone(&namespaces), allowed_hosts);
+        let (namespaces, hosts) = (Arc::clone(namespaces), allowed_hosts);
         move || {
             let hosts = hosts.iter().cloned().collect();
             app().configure(|routes| {

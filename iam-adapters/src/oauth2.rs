@@ -360,18 +360,35 @@ impl OAuth2 {
         for (token, kind) in tokens.all() {
             let request = self.revocation_request(revocation, token, kind)?;
             let response = self.server.http.send(request).await?;
+            let is_session = kind == tokens.introspected;
+            let code = error_code(&response);
             // Then the introspected token, which is the session, is revoked all the same.
-            let is_dispensable = kind != tokens.introspected
-                && error_code(&response).as_deref() == Some(UNSUPPORTED_TOKEN_TYPE);
-            if !is_revoked(&response) && !is_dispensable {
-                let fault = self.server.rejected(&response).into_fault();
-                if response.fault().is_some() {
-                    return Err(fault);
-                }
+            let is_dispensable = !is_session && code.as_deref() == Some(UNSUPPORTED_TOKEN_TYPE);
+            if is_revoked(&response) || is_dispensable {
+                continue;
+            }
+            let fault = self.server.rejected(&response).into_fault();
+            if response.fault().is_some() {
+                return Err(fault);
+            }
+            // RFC 7009 section 2.2.1: with 400, the token is refused.
+            let is_refused = response.status == StatusCode::BAD_REQUEST && code.is_some();
+            if is_session || !is_refused {
+                self.check_ended(session, Some(fault)).await?;
+            } else {
                 refused.get_or_insert(fault);
             }
         }
-        // Many servers refuse to revoke a token that has ended, also with the one before.
+        self.check_ended(session, refused).await
+    }
+
+    /// Whether the session has ended although the server refused to revoke one of its tokens: many servers do so
+    /// for a token that has ended, also with the one before.
+    async fn check_ended(
+        &self,
+        session: &UpstreamSession,
+        refused: Option<IamError>,
+    ) -> Result<(), IamError> {
         match refused {
             Some(fault)
                 if self.introspect_session(session).await != Ok(Introspection::Inactive) =>

@@ -253,12 +253,12 @@ impl<W: Write + Send + 'static> Sink for LogOutput<W> {
             .and_then(|()| write_from(&mut self.writer, batch, &mut written))
             .and_then(|()| self.writer.flush());
         let taken = batch.get(..written).unwrap_or(batch);
-        let lost = batch.get(written..).unwrap_or_default();
+        let unwritten = batch.get(written..).unwrap_or_default();
         self.is_in_line = match taken.last() {
             Some(last) => *last != b'\n',
             None => self.is_in_line && ended == 0,
         };
-        queue.dropped.inc_by(lines_in(lost));
+        queue.dropped.inc_by(lines_in(unwritten));
     }
 }
 

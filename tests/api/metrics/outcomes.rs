@@ -9,6 +9,8 @@ use test_support::scripted_upstream::keycloak::{INTROSPECTION, TOKEN as GRANT, i
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use test_support::wait::until;
 use test_support::wire::{ALICE, Connection, post};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 
 use super::{EXCHANGE, exposition, requests, send, with};
 
@@ -203,19 +205,23 @@ async fn limited_login_is_counted_by_its_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn login_whose_client_goes_away_is_counted_as_aborted() {
+async fn login_whose_connection_is_reset_is_counted_as_aborted() {
     let fixture = IamFixture::new().await;
     fixture.keycloak.once(GRANT, Answer::hanging());
     let calls = fixture.keycloak.request_count();
-    let mut connection = Connection::to(fixture.gateway.addresses().public);
-    connection.send(post(LOGIN, ALICE));
+    let mut client = TcpStream::connect(fixture.gateway.addresses().public)
+        .await
+        .expect("connected");
+    let request = post(LOGIN, ALICE);
+    client.write_all(request.as_bytes()).await.expect("sent");
     until("the call", async || {
         fixture.keycloak.request_count() > calls
     })
     .await;
     let aborted = || exposition(&fixture.gateway).count(&requests("login", "aborted"));
     assert_eq!(aborted(), 0);
-    drop(connection);
+    client.set_zero_linger().expect("set");
+    drop(client);
     until("the end of the request", async || aborted() > 0).await;
     assert_eq!(aborted(), 1);
 }

@@ -65,7 +65,7 @@ impl Codec<ENTRY_LEN> for AppliedNumbers {
 
     fn apply(&self, entry: &[u8; ENTRY_LEN], _: &Outbox<u64>) -> Option<EntryOutcome> {
         let number = u64::from_be_bytes(*entry.first_chunk().unwrap());
-        self.0.lock().unwrap().push(number);
+        self.0.lock().push(number);
         None
     }
 }
@@ -105,7 +105,7 @@ async fn receive(
     let primary = redis.primary().await.unwrap();
     let connection = redis.connect(&primary).await.unwrap();
     let Err(_) = log.receive(&connection).await;
-    log.codec.0.into_inner().unwrap()
+    log.codec.0.into_inner()
 }
 
 async fn open(
@@ -176,7 +176,7 @@ async fn full_page_of_new_entries_is_followed_by_the_next_one_without_a_pause() 
     let applied = {
         let reads = Arc::clone(&reads);
         receive(move |after, reads_new| {
-            let mut reads = reads.lock().unwrap();
+            let mut reads = reads.lock();
             if !reads_new {
                 return Some(0);
             }
@@ -186,7 +186,7 @@ async fn full_page_of_new_entries_is_followed_by_the_next_one_without_a_pause() 
         .await
     };
     assert_eq!(applied, (1..=2_500).collect::<Vec<_>>());
-    let reads = reads.lock().unwrap();
+    let reads = reads.lock();
     let [first, second, third, last] = reads[..] else {
         panic!("{reads:?}");
     };

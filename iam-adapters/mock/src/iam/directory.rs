@@ -586,8 +586,11 @@ impl Directory {
     /// gateway's ids of sessions, by which its journal is read. Call it after [`Directory::restore`].
     pub fn take_over_from(&self, before: &Self) {
         self.set_lockout(before.lockout());
-        let before = before.read();
-        self.write().sessions.keep_gateway_ids_of(&before.sessions);
+        let before = before.state.read();
+        self.state
+            .write()
+            .sessions
+            .keep_gateway_ids_of(&before.sessions);
     }
 }
 

@@ -348,10 +348,7 @@ impl Realm {
     /// Takes the settings of the realm that this one replaces. That of lock-outs is the IAM's.
     pub fn take_over_from(&self, before: &Self) {
         let kept = before.settings().clone();
-        *self
-            .settings
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = kept;
+        *self.settings.write() = kept;
     }
 }
 
