@@ -86,17 +86,22 @@ async fn replica_whose_clock_is_ten_minutes_ahead_shares_revocations_and_removes
     has_received(&late, 2).await;
 }
 
+/// A clock so far behind that of Redis that what is added now has expired there: sessions live for eight hours, and
+/// entries for an hour longer.
+fn clock_of_expired_entries() -> Arc<ManualClock> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let past = now
+        .expect("after 1970")
+        .saturating_sub(Duration::from_secs(11 * 3_600));
+    Arc::new(ManualClock::at(past))
+}
+
 #[tokio::test]
 async fn entries_that_have_expired_by_the_clock_of_redis_are_removed() {
     let Some(redis) = Server::start_with(None, &["--port", "{port}"]) else {
         return;
     };
-    // Sessions live for eight hours, and entries for an hour longer.
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let past = now
-        .expect("after 1970")
-        .saturating_sub(Duration::from_secs(11 * 3_600));
-    let clock = Arc::new(ManualClock::at(past));
+    let clock = clock_of_expired_entries();
     let fixture = ReplicaFixture::with_clock(redis, Arc::clone(&clock));
     // Otherwise the replica reads all of the stream again after its first entry.
     (fixture.redis.admin()).words(&["XADD", STREAM, "1-1", "r", "x"]);
@@ -118,11 +123,7 @@ async fn last_entry_stays_after_its_expiry_so_that_replicas_find_their_position(
     let Some(redis) = Server::start_with(None, &["--port", "{port}"]) else {
         return;
     };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let past = now
-        .expect("after 1970")
-        .saturating_sub(Duration::from_secs(11 * 3_600));
-    let fixture = ReplicaFixture::with_clock(redis, Arc::new(ManualClock::at(past)));
+    let fixture = ReplicaFixture::with_clock(redis, clock_of_expired_entries());
     // Each reading of the whole stream ignores it once.
     (fixture.redis.admin()).words(&["XADD", STREAM, "1-1", "r", "x"]);
     let [one, other] = fixture.replicas().await;

@@ -26,8 +26,9 @@ use test_support::scripted_iam::ScriptedIam;
 use zeroize::Zeroizing;
 
 use super::format;
+use super::log::tests::address;
 use super::login_entry::{self, NumberedEvent};
-use super::redis::{Address, Redis};
+use super::redis::Redis;
 use super::shared_cache::RedisCache;
 use auth_gateway_core::Keys;
 use auth_gateway_core::error::{GatewayError, Internal, InvalidSession};
@@ -374,18 +375,7 @@ fn part(jwt: &str, number: usize) -> Value {
 }
 
 fn redis() -> Redis {
-    let address = Address {
-        host: "localhost".to_owned(),
-        port: 6379,
-        tls: false,
-        database: 0,
-        username: None,
-        password: None,
-        authorities: None,
-        sentinels: None,
-        prefix: PREFIX.to_owned(),
-    };
-    Redis::new(address).unwrap()
+    Redis::new(address("localhost", PREFIX)).unwrap()
 }
 
 fn stream_of(redis: &Redis, event: &LoginEvent) -> String {

@@ -76,13 +76,10 @@ fn entry(number: u64) -> [u8; ENTRY_LEN] {
     entry
 }
 
-/// Receives from a Redis whose stream has the numbers from 1 on. Before each page `newest` gets the number after which it
-/// begins and whether it is one of new entries, and returns the last number of the stream; `None` ends the connection.
-async fn receive(
-    newest: impl FnMut(u64, bool) -> Option<u64> + Clone + Send + Sync + 'static,
-) -> Vec<u64> {
-    let address = Address {
-        host: "redis.test".to_owned(),
+/// The address of a server without TLS and password.
+pub(crate) fn address(host: &str, prefix: &str) -> Address {
+    Address {
+        host: host.to_owned(),
         port: 6379,
         tls: false,
         database: 0,
@@ -90,9 +87,16 @@ async fn receive(
         password: None,
         authorities: None,
         sentinels: None,
-        prefix: "test".to_owned(),
-    };
-    let redis = Redis::over(address, move |client, config| {
+        prefix: prefix.to_owned(),
+    }
+}
+
+/// Receives from a Redis whose stream has the numbers from 1 on. Before each page `newest` gets the number after which it
+/// begins and whether it is one of new entries, and returns the last number of the stream; `None` ends the connection.
+async fn receive(
+    newest: impl FnMut(u64, bool) -> Option<u64> + Clone + Send + Sync + 'static,
+) -> Vec<u64> {
+    let redis = Redis::over(address("redis.test", "test"), move |client, config| {
         Box::pin(open(client, config, newest.clone()))
     });
     let redis = redis.unwrap();
