@@ -1,9 +1,10 @@
 //! Cached data from the IAM: how old it may be, and introspection when it is older.
 //!
 //! Two caches: whether a session is active, by its id and a keyed hash of the whole content of its token,
-//! and the permissions of its user, by the hash of adapter, issuer and subject. A value comes only from a
-//! response of the IAM. Its age begins when the request was *sent*, because the response may lack
-//! later changes. No part of a client's request is part of a value.
+//! and the permissions of its user, by the hash of adapter, issuer and subject, or by that of the session token
+//! if the IAM states those of the login. A value comes only from a response of the IAM. Its age begins when the
+//! request was *sent*, because the response may lack later changes. No part of a client's request is part of a
+//! value.
 //!
 //! A fault that may be of one session is held for a second, so that a client which repeats its exchange
 //! causes one call in that time.
@@ -22,7 +23,8 @@ use iam_adapters::name::Name as _;
 use iam_adapters::single_flight::{Flight, SingleFlight};
 use iam_adapters::trace::ChildSpan;
 use iam_adapters::{
-    ClaimSources, IamAdapter, IamError, Introspection, Moment, UpstreamSession, UserData,
+    ClaimSources, IamAdapter, IamError, Introspection, Moment, PermissionAge, UpstreamSession,
+    UserData,
 };
 use moka::sync::Cache;
 use opentelemetry::KeyValue;
@@ -80,7 +82,7 @@ pub(super) struct SessionKey {
 pub(super) struct Fingerprint {
     pub(super) session: SessionKey,
     subject: Digest,
-    /// Of the session token: shared data is sealed for it.
+    /// Of the session token: shared data is sealed for it, and permissions of the login are cached under it.
     token: Digest,
 }
 
@@ -111,7 +113,8 @@ const FAULTS_MAX: u64 = 10_000;
 #[derive(Clone, Copy)]
 struct AliveSession {
     requested_at: Moment,
-    subject: Digest,
+    /// The key of its user's permissions.
+    user: Digest,
 }
 
 #[derive(Clone)]
@@ -124,7 +127,7 @@ struct CachedUser {
 /// them.
 #[derive(Clone)]
 pub(super) struct Caches {
-    /// Each with the key of its subject in `permissions`, which would otherwise be hashed each time.
+    /// Each with the key of its user in `permissions`, which would otherwise be hashed each time.
     liveness: Cache<SessionKey, AliveSession>,
     permissions: Cache<Digest, CachedUser>,
     /// By session, with the time of the fault.
@@ -297,14 +300,14 @@ impl IntrospectionCache {
     fn within(&self, session: &SessionKey, now: Moment, limit: AgeLimit) -> Option<Arc<UserData>> {
         let AliveSession {
             requested_at: alive_at,
-            subject,
+            user,
         } = self.caches.liveness.get(session)?;
         let age_max = self.age_max(self.freshness.liveness, session.id.as_bytes(), limit);
         if now.since(alive_at) >= age_max || self.replica.revocations.missed_since(alive_at) {
             return None;
         }
-        let known = self.caches.permissions.get(&subject)?;
-        let age_max = self.age_max(self.freshness.permissions, &subject, limit);
+        let known = self.caches.permissions.get(&user)?;
+        let age_max = self.age_max(self.freshness.permissions, &user, limit);
         (now.since(known.requested_at) < age_max).then_some(known.user)
     }
 
@@ -324,22 +327,26 @@ impl IntrospectionCache {
         requested_at: Moment,
         user: Option<Arc<UserData>>,
     ) {
+        let key = match self.iam.capabilities().permissions {
+            PermissionAge::Current => of.subject,
+            // Another session of the user may have others.
+            PermissionAge::Login => of.token,
+        };
         let alive = AliveSession {
             requested_at,
-            subject: of.subject,
+            user: key,
         };
         self.caches.liveness.insert(of.session, alive);
         let Some(user) = user else {
             return;
         };
         // With two introspections for one user at once, the older response may come last.
-        self.caches
-            .permissions
-            .entry(of.subject)
-            .and_upsert_with(|known| match known.map(moka::Entry::into_value) {
+        self.caches.permissions.entry(key).and_upsert_with(|known| {
+            match known.map(moka::Entry::into_value) {
                 Some(newer) if newer.requested_at.monotonic > requested_at.monotonic => newer,
                 _ => CachedUser { requested_at, user },
-            });
+            }
+        });
     }
 }
 

@@ -9,7 +9,7 @@ use iam_adapters::jwk::VerificationKeys;
 use iam_adapters::resilient::Operation;
 use iam_adapters::{
     Authenticated, Capabilities, Claims, ClientContext, Credentials, IamAdapter, IamError,
-    Introspection, Permission, Permissions, Refusal, Subject, UpstreamSession,
+    Introspection, Permission, PermissionAge, Permissions, Refusal, Subject, UpstreamSession,
 };
 use secrecy::ExposeSecret as _;
 use tokio::sync::{mpsc, oneshot};
@@ -79,6 +79,8 @@ pub struct ScriptedIam {
     pub issuer: &'static str,
     /// Whether a login returns the permissions.
     pub returns_permissions: bool,
+    /// How old the permissions of an introspection are stated to be. The model always has the current ones.
+    pub permission_age: PermissionAge,
     /// The lifetime of the sessions that logins begin; `None`: unknown.
     pub expires_in: Option<Duration>,
     /// The session that every login begins; `None`: a new one, of the subject in the address.
@@ -101,6 +103,7 @@ impl Default for ScriptedIam {
             name: "scripted",
             issuer: "https://iam.test/realm",
             returns_permissions: true,
+            permission_age: PermissionAge::Current,
             expires_in: None,
             session: None,
             claims: Claims::NONE,
@@ -239,6 +242,7 @@ impl IamAdapter for ScriptedIam {
         Capabilities {
             back_channel_logout: self.logout_audience().is_some(),
             one_time_password: self.takes_otp,
+            permissions: self.permission_age,
             ..Capabilities::FULL
         }
     }

@@ -1,16 +1,17 @@
 use std::time::Duration;
 
 use iam_adapters::resilient::Operation;
+use iam_adapters::{Claims, PermissionAge};
 
 use super::login::faults;
 use super::test_gateway::{
-    LIVENESS, MILLISECOND, PERMISSIONS, START, TestGateway, active, just_before, refresh_period,
-    without_refresh,
+    LIVENESS, MILLISECOND, PERMISSIONS, START, TestGateway, active, claims, just_before, policy,
+    refresh_period, with_claims, without_refresh,
 };
 use crate::error::InvalidSession;
 use crate::results::DataSource;
 use crate::session_id::SessionId;
-use test_support::scripted_iam::Reply;
+use test_support::scripted_iam::{Reply, ScriptedIam};
 
 #[tokio::test]
 async fn liveness_is_refreshed_within_the_last_tenth_of_its_freshness() {
@@ -67,6 +68,45 @@ async fn sessions_of_one_user_share_permissions_and_not_liveness() {
     let ended = gateway.granted(&one).await;
     assert_eq!(ended, Err(InvalidSession::Ended.into()));
     assert_eq!(gateway.granted(&other).await.unwrap(), "");
+}
+
+/// The IAM repeats the permissions and claims of each login.
+#[tokio::test]
+async fn sessions_of_one_user_have_each_the_permissions_and_claims_of_its_login() {
+    let iam = ScriptedIam {
+        permission_age: PermissionAge::Login,
+        ..ScriptedIam::default()
+    };
+    let gateway = TestGateway::with(iam, policy());
+    let early = gateway.log_in("alice").await;
+    gateway.iam.permit("alice", "read");
+    gateway.clock.advance(PERMISSIONS);
+    let late = gateway.log_in("alice").await;
+    let of_early = Claims::from_members(r#","login":"early""#).unwrap();
+    let of_late = Claims::from_members(r#","login":"late""#).unwrap();
+
+    let introspected = with_claims("alice", "read write", of_early);
+    gateway.iam.script(Operation::Introspection, introspected);
+    gateway.clock.advance(LIVENESS / 2);
+    let exchanged = gateway.exchange(&early, "read write").await.unwrap();
+    assert_eq!(exchanged.source, DataSource::Miss);
+    assert_eq!(exchanged.scope, "read write");
+    assert_eq!(claims(&exchanged)["login"], "early");
+    let exchanged = gateway.exchange(&late, "read write").await.unwrap();
+    assert_eq!(exchanged.source, DataSource::Hit);
+    assert_eq!(exchanged.scope, "read");
+    assert!(claims(&exchanged).get("login").is_none());
+
+    let introspected = with_claims("alice", "read", of_late);
+    gateway.iam.script(Operation::Introspection, introspected);
+    gateway.clock.advance(LIVENESS / 2);
+    let exchanged = gateway.exchange(&late, "read write").await.unwrap();
+    assert_eq!(exchanged.source, DataSource::Miss);
+    assert_eq!(claims(&exchanged)["login"], "late");
+    let exchanged = gateway.exchange(&early, "read write").await.unwrap();
+    assert_eq!(exchanged.source, DataSource::Hit);
+    assert_eq!(exchanged.scope, "read write");
+    assert_eq!(claims(&exchanged)["login"], "early");
 }
 
 #[tokio::test]

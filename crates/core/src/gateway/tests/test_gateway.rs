@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use iam_adapters::resilient::Operation;
 use iam_adapters::{
-    Clock, Credentials, IamAdapter, Introspection, Permission, Permissions, Scope, Subject,
+    Claims, Clock, Credentials, IamAdapter, Introspection, Permission, Permissions, Scope, Subject,
 };
 use jiff::Timestamp;
 use secrecy::ExposeSecret as _;
@@ -431,6 +431,11 @@ pub(crate) fn claims(exchanged: &Exchanged) -> Value {
 
 /// An active session with these permissions.
 pub(crate) fn active(subject: &str, names: &str) -> Reply {
+    with_claims(subject, names, Claims::NONE)
+}
+
+/// An active session with these permissions and claims.
+pub(crate) fn with_claims(subject: &str, names: &str, claims: Claims) -> Reply {
     let permissions: Permissions = names
         .split_whitespace()
         .map(|name| Permission::parse(name).unwrap())
@@ -439,6 +444,6 @@ pub(crate) fn active(subject: &str, names: &str) -> Reply {
         subject: Subject::new(subject).unwrap(),
         permissions,
         groups: None,
-        claims: iam_adapters::Claims::default(),
+        claims,
     })
 }
