@@ -72,6 +72,14 @@ pub struct ClaimSource {
 }
 
 impl ClaimSource {
+    /// The member of the response that is the value or contains it.
+    pub(crate) fn outer_member(&self) -> &str {
+        match self.member.strip_prefix('/') {
+            Some(pointer) => pointer.split('/').next().unwrap_or_default(),
+            None => &self.member,
+        }
+    }
+
     /// The value as a claim; `None`: it has another type.
     fn typed(&self, value: Value) -> Option<Value> {
         const EXACT: u64 = 1 << 53;

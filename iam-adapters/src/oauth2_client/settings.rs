@@ -26,6 +26,22 @@ const SECRET_MIN: usize = 16;
 /// The longest issuer of a server in an error, in bytes.
 const SHOWN_ISSUER_MAX: usize = 200;
 
+/// Members of introspection responses about one session or token (RFC 7662 section 2.2, OpenID Connect Core 1.0
+/// section 2, RFC 7800, Keycloak). Claims are cached for a user, so another session would get their values.
+const OF_ONE_SESSION: [&str; 11] = [
+    "exp",
+    "iat",
+    "nbf",
+    "jti",
+    "auth_time",
+    "nonce",
+    "acr",
+    "amr",
+    "cnf",
+    "sid",
+    "session_state",
+];
+
 /// The confidential client of this gateway, and how it connects and authenticates.
 #[derive(Clone, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -173,6 +189,13 @@ impl OAuth2ClientSettings {
         problems.https_for = (method == ClientAuthMethod::TlsClientAuth).then(|| method.name());
         self.check_authentication(&mut problems);
         own(&mut problems);
+        for (claim, source) in self.claims.iter() {
+            if OF_ONE_SESSION.contains(&source.outer_member()) {
+                problems.add(format_args!(
+                    "claims: the member of `{claim}` is about one session or token, and claims are about a user"
+                ));
+            }
+        }
         problems.common(self.ca_file.as_deref(), &self.claims);
         problems.found
     }

@@ -46,7 +46,7 @@ impl Fixture {
                 client_secret: Some("a-client-secret".into()),
                 claims: serde_json::from_value(json!({
                     "text": {"member": "scope"},
-                    "integer": {"member": "exp", "type": "integer"},
+                    "integer": {"member": "/realm_access/level", "type": "integer"},
                     "boolean": {"member": "/realm_access/verified", "type": "boolean"},
                     "texts": {"member": "/realm_access/roles", "type": "list_of_texts"},
                 }))

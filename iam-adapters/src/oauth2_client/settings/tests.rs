@@ -206,6 +206,35 @@ fn claim_of_the_gateway_is_a_problem() {
     assert_eq!(problems(&changes, false), [problem]);
 }
 
+/// A claim is cached for all sessions of its user.
+#[test]
+fn member_of_one_session_or_token_is_no_claim() {
+    let of = |member: &str| {
+        let changes = json!({
+            "client_secret": "0123456789abcdef",
+            "claims": {"dept": {"member": member}},
+        });
+        problems(&changes, false)
+    };
+    let problem =
+        ".claims: the member of `dept` is about one session or token, and claims are about a user";
+    let members = [
+        "exp",
+        "iat",
+        "jti",
+        "auth_time",
+        "acr",
+        "sid",
+        "session_state",
+    ];
+    for member in members.into_iter().chain(["/sid", "/cnf/jkt"]) {
+        assert_eq!(of(member), [problem], "{member}");
+    }
+    for member in ["sub", "username", "side", "sid/x", "/a/sid", "/sid~1x"] {
+        assert_eq!(of(member), [""; 0], "{member}");
+    }
+}
+
 #[test]
 fn file_of_authorities_with_an_invalid_certificate_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
