@@ -77,7 +77,7 @@ pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
         true
     }
 
-    /// Whether production needs Redis: the IAM has no sessions, so that a logout has an effect at one replica only
+    /// Whether production needs Redis: the IAM can end no session, so that a logout has an effect at one replica only
     /// without it, and the settings do not accept that.
     fn needs_redis(&self) -> bool {
         false

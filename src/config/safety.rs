@@ -64,8 +64,8 @@ fn check_production(settings: &Settings, problems: &mut ConfigErrors) {
         if settings.redis.is_none() && iam.adapter.needs_redis() {
             problems.add(
                 &iam.own_key(&format!("iam.{}", iam.adapter.name())),
-                "needs [redis] in production: the IAM has no sessions, so a logout has an effect at one replica only; \
-                 accept_local_logout = true accepts that",
+                "needs [redis] in production: the IAM can end no session, so a logout has an effect at one replica \
+                 only; accept_local_logout = true accepts that",
             );
         }
     }

@@ -311,3 +311,29 @@ fn production_with_a_directory_needs_redis_or_the_consent_to_local_logouts() {
         "{found:?}"
     );
 }
+
+#[test]
+fn production_with_a_server_without_revocation_needs_redis_or_the_consent_to_local_logouts() {
+    let files = Files::new();
+    let server = r#"
+        environment = "production"
+        [http]
+        public_url = "https://auth.example.test"
+        [iam.oauth2]
+        issuer = "https://login.example.test"
+        client_id = "auth-gateway"
+        client_secret = "0123456789abcdef"
+    "#;
+    let server = format!("{server}{}", files.keys());
+    assert_eq!(problems(&server, &[]), [""; 0]);
+    let without_revocation = ("IAM__OAUTH2__REVOCATION_ENDPOINT", "none");
+    let found = problems(&server, &[without_revocation]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with("iam.oauth2: needs [redis]"),
+        "{found:?}"
+    );
+    assert!(found[0].contains("accept_local_logout"), "{found:?}");
+    let consent = ("IAM__OAUTH2__ACCEPT_LOCAL_LOGOUT", "true");
+    assert_eq!(problems(&server, &[without_revocation, consent]), [""; 0]);
+}

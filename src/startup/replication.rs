@@ -47,7 +47,7 @@ pub(super) fn stream(
 }
 
 /// When a gateway that cannot read Redis issues tokens: its IAMs have the sessions and report the ended ones as
-/// inactive. `None`: never, because an IAM has no sessions, so that only Redis knows which ones were ended.
+/// inactive. `None`: never, because an IAM can end no session, so that only Redis knows which ones were ended.
 pub(super) fn catch_up_deadline(settings: &Settings) -> Option<Duration> {
     if settings.iams.iter().any(|iam| iam.adapter.needs_redis()) {
         return None;

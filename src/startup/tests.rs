@@ -18,9 +18,9 @@ fn unset_clock_is_reported_before_a_listener_is_bound() {
     assert!(ServiceDependencies::prepare(&settings, at(EARLIEST.as_secs())).is_ok());
 }
 
-/// Only Redis knows which sessions of a directory were ended.
+/// Only Redis knows which sessions were ended that a directory or a server without revocation cannot end.
 #[test]
-fn tokens_are_issued_without_redis_after_a_deadline_unless_an_iam_has_no_sessions() {
+fn tokens_are_issued_without_redis_after_a_deadline_unless_an_iam_can_end_no_session() {
     let directory = [
         ("IAM__LDAP__URLS", "ldaps://ldap.example.test"),
         ("IAM__LDAP__ISSUER", "directory"),
@@ -30,6 +30,13 @@ fn tokens_are_issued_without_redis_after_a_deadline_unless_an_iam_has_no_session
         ("PERMISSIONS__SOURCE", "http"),
         ("PERMISSIONS__URL", "http://127.0.0.1:8181/"),
     ];
+    let oauth2 = [
+        ("IAM__OAUTH2__ISSUER", "https://login.example.test"),
+        ("IAM__OAUTH2__CLIENT_ID", "auth-gateway"),
+        ("IAM__OAUTH2__CLIENT_SECRET", "0123456789abcdef"),
+    ];
+    let without_revocation =
+        [&oauth2[..], &[("IAM__OAUTH2__REVOCATION_ENDPOINT", "none")]].concat();
     let deadline = |variables: &[(&str, &str)]| {
         let variables = variables
             .iter()
@@ -41,8 +48,14 @@ fn tokens_are_issued_without_redis_after_a_deadline_unless_an_iam_has_no_session
         replication::catch_up_deadline(&settings)
     };
     assert_eq!(deadline(&[]), Some(Duration::from_secs(10)));
-    assert_eq!(deadline(&directory), None);
-    let consent = [("IAM__LDAP__ACCEPT_LOCAL_LOGOUT", "true")];
-    let with_consent = [&directory[..], &consent].concat();
-    assert_eq!(deadline(&with_consent), Some(Duration::from_secs(10)));
+    assert_eq!(deadline(&oauth2), Some(Duration::from_secs(10)));
+    for (iam, consent) in [
+        (&directory[..], "IAM__LDAP__ACCEPT_LOCAL_LOGOUT"),
+        (&without_revocation[..], "IAM__OAUTH2__ACCEPT_LOCAL_LOGOUT"),
+    ] {
+        assert_eq!(deadline(iam), None, "{consent}");
+        let with_consent = [iam, &[(consent, "true")]].concat();
+        let expected = Some(Duration::from_secs(10));
+        assert_eq!(deadline(&with_consent), expected, "{consent}");
+    }
 }

@@ -57,6 +57,10 @@ pub struct OAuth2Settings {
     pub introspection_endpoint: Option<Url>,
     /// The revocation endpoint (RFC 7009), or that there is none.
     pub revocation_endpoint: Option<RevocationEndpoint>,
+    /// Whether production may run without Redis although the server revokes no tokens, so that a logout has an effect
+    /// at one replica only.
+    #[serde(default)]
+    pub accept_local_logout: bool,
     /// The confidential client of this gateway.
     #[serde(flatten, skip_deserializing)]
     pub client: OAuth2ClientSettings,
@@ -261,6 +265,10 @@ impl AdapterSettings for OAuth2Settings {
 
     fn missing_for_groups(&self) -> Option<&'static str> {
         self.groups_claim.is_none().then_some("groups_claim")
+    }
+
+    fn needs_redis(&self) -> bool {
+        self.revocation_endpoint == Some(RevocationEndpoint::None) && !self.accept_local_logout
     }
 
     fn claims(&self) -> &ClaimSources {
