@@ -119,5 +119,3 @@ fn broken_file_and_its_repair_are_reported_once_each() {
     };
     assert_eq!((about("WARN"), about("INFO")), (2, 2), "{log:#?}");
 }
-
-impl ReloadFixture {}
