@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use procfs::process::{LimitValue, Process};
-use procfs::{ProcResult, boot_time_secs, page_size, ticks_per_second};
+use procfs::{ProcResult, page_size, ticks_per_second};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::registered;
 
@@ -31,8 +32,14 @@ families! {
 impl ProcessFamilies {
     /// `None`: the sandbox has no `/proc`.
     pub(super) fn of_this_process(registry: &mut Registry) -> Option<Self> {
-        let is_readable = Process::myself().is_ok();
-        is_readable.then(|| Self::registered_in(registry.sub_registry_with_prefix("process")))
+        let stat = Process::myself().and_then(|process| process.stat()).ok()?;
+        let families = Self::registered_in(registry.sub_registry_with_prefix("process"));
+        // Without the time of the boot in `/proc/stat`, which `ProcSubset=pid` of systemd hides. Once,
+        // because a correction of the clock would look like a restart.
+        let age = seconds(clock_gettime(ClockId::Boottime)) - seconds_of_ticks(stat.starttime);
+        let started = seconds(clock_gettime(ClockId::Realtime)) - age;
+        families.start_time.set(started);
+        Some(families)
     }
 
     #[expect(
@@ -42,8 +49,7 @@ impl ProcessFamilies {
     pub(super) fn update(&self) -> ProcResult<()> {
         let process = Process::myself()?;
         let stat = process.stat()?;
-        let seconds = |ticks: u64| ticks as f64 / ticks_per_second() as f64;
-        let used = seconds(stat.utime + stat.stime).to_bits();
+        let used = seconds_of_ticks(stat.utime + stat.stime).to_bits();
         self.cpu.inner().store(used, Ordering::Relaxed);
         self.max_fds
             .set(match process.limits()?.max_open_files.soft_limit {
@@ -52,9 +58,23 @@ impl ProcessFamilies {
             });
         self.open_fds.set(process.fd_count()? as u64);
         self.resident_memory.set(stat.rss * page_size());
-        let started = boot_time_secs()? as f64 + seconds(stat.starttime);
-        self.start_time.set(started);
         self.virtual_memory.set(stat.vsize);
         Ok(())
     }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "Prometheus has only such numbers"
+)]
+fn seconds_of_ticks(ticks: u64) -> f64 {
+    ticks as f64 / ticks_per_second() as f64
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "Prometheus has only such numbers"
+)]
+fn seconds(time: Timespec) -> f64 {
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
