@@ -197,6 +197,8 @@ impl IamAdapter for WithPermissionSource {
     }
 
     async fn probe(&self) -> Result<(), IamError> {
+        // The source is not probed. Without a call its circuit would be reported as open for ever.
+        let _ = self.layers.check_circuit();
         self.iam.probe().await
     }
 

@@ -168,7 +168,8 @@ impl CallLayers {
         self.observation.observe(call).await
     }
 
-    fn check_circuit(&self) -> Result<(), IamError> {
+    /// Refuses a call while the circuit is open. A circuit whose pause is over half-opens here.
+    pub(crate) fn check_circuit(&self) -> Result<(), IamError> {
         let circuit = self.circuit.as_ref();
         let is_open = circuit.is_some_and(|circuit| !circuit.admits());
         is_open.then_some(IamError::CircuitOpen).map_or(Ok(()), Err)

@@ -132,7 +132,10 @@ fn debug_of_the_policy_server_hides_the_token() {
 }
 
 #[derive(Debug, Default)]
-struct Calls(Mutex<Vec<(Operation, Option<&'static str>)>>);
+struct Calls(
+    Mutex<Vec<(Operation, Option<&'static str>)>>,
+    Mutex<Vec<(Operation, Circuit)>>,
+);
 
 impl Observer for Calls {
     fn called(&self, operation: Operation, result: Result<(), &IamError>, _: Duration) {
@@ -143,11 +146,23 @@ impl Observer for Calls {
             .push((operation, outcome));
     }
 
-    fn circuit(&self, _: Operation, _: Circuit) {}
+    fn circuit(&self, operation: Operation, circuit: Circuit) {
+        let mut circuits = self.1.lock().expect("not poisoned");
+        circuits.push((operation, circuit));
+    }
+
     fn clock(&self, _: f64) {}
 }
 
 fn with_source(iam: &str, source: PermissionSource) -> (WithPermissionSource, Arc<Calls>) {
+    with_source_at(clock(), iam, source)
+}
+
+fn with_source_at(
+    clock: Arc<dyn Clock>,
+    iam: &str,
+    source: PermissionSource,
+) -> (WithPermissionSource, Arc<Calls>) {
     let limits = CallLimits {
         login: LIMIT,
         introspection: LIMIT,
@@ -157,7 +172,7 @@ fn with_source(iam: &str, source: PermissionSource) -> (WithPermissionSource, Ar
     };
     let calls = Arc::<Calls>::default();
     let observer: Arc<dyn Observer> = Arc::<Calls>::clone(&calls);
-    let (name, clock) = ("tested".into(), clock());
+    let name = "tested".into();
     let iam = Arc::new(ArcSwap::from_pointee(adapter(iam)));
     let iam = ResilientAdapter::new(&name, iam, limits, &clock, &observer);
     let source = Arc::new(ArcSwap::from_pointee(source));
@@ -273,6 +288,27 @@ async fn policy_server_has_its_own_deadline_and_circuit() {
     let calls = calls.0.lock().expect("not poisoned");
     let refused = (Operation::Permissions, Some("circuit_open"));
     assert_eq!(calls.iter().filter(|call| **call == refused).count(), 10);
+}
+
+/// Otherwise readiness and the metrics report it as open for as long as no exchange needs a decision.
+#[tokio::test]
+async fn circuit_of_a_policy_server_that_is_not_called_half_opens_at_a_probe_after_its_pause() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let server = RefusingPort::start();
+    let source = PermissionSource::Http(Box::new(policy_server(&server.url())), LIMIT);
+    let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
+    let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
+    let (iam, calls) = with_source_at(time, &upstream.url(), source);
+    for _ in 0..20 {
+        iam.introspect(&session()).await.expect_err("no decision");
+    }
+    let open = (Operation::Permissions, Circuit::Open);
+    let half_open = (Operation::Permissions, Circuit::HalfOpen);
+    iam.probe().await.expect("a probe");
+    assert_eq!(*calls.1.lock().expect("not poisoned"), [open]);
+    clock.advance(Duration::from_secs(3));
+    iam.probe().await.expect("a probe");
+    assert_eq!(*calls.1.lock().expect("not poisoned"), [open, half_open]);
 }
 
 #[tokio::test]
