@@ -161,14 +161,11 @@ impl Output {
         Ok(())
     }
 
-    /// Writes a line about those of these lost lines that were not reported.
-    fn report_lost(&mut self, lost: u64) {
-        if lost > self.reported {
-            let count = lost - self.reported;
-            let line = Line::lines_lost(count).to_json(self.clock.now());
-            if self.write_rest(&line, &mut 0).is_ok() {
-                self.reported = lost;
-            }
+    /// The line about those of these lost lines that were not reported. Empty if there are none.
+    fn report_of(&self, lost: u64) -> Vec<u8> {
+        match lost - self.reported {
+            0 => Vec::new(),
+            count => Line::lines_lost(count).to_json(self.clock.now()),
         }
     }
 }
@@ -177,11 +174,13 @@ impl Sink for Output {
     fn write(&mut self, batch: &[u8], queue: &LineQueue) {
         // Lines are lost while the queue is full, so those of now came after this batch.
         let lost_until_now = self.progress.metrics.families.audit_lines_lost.get();
+        // Written like the lines of the batch, so that an error in the middle of it is followed by its rest.
+        let lines = [batch, &self.report_of(lost_until_now)].concat();
         let (mut written, mut is_last) = (0, false);
-        while let Err(error) = self.write_rest(batch, &mut written) {
+        while let Err(error) = self.write_rest(&lines, &mut written) {
             self.progress.failed(&error);
             if is_last {
-                let lost = lines_in(batch.get(written..).unwrap_or_default());
+                let lost = lines_in(lines.get(written..).unwrap_or_default());
                 self.progress.metrics.families.audit_lines_lost.inc_by(lost);
                 tracing::error!(lost, "lines of the audit log are lost");
                 return;
@@ -189,7 +188,7 @@ impl Sink for Output {
             is_last = queue.wait_for_stop(RETRY_INTERVAL);
         }
         self.progress.succeeded(batch);
-        self.report_lost(lost_until_now);
+        self.reported = lost_until_now;
     }
 }
 

@@ -525,12 +525,21 @@ async fn error_in_the_middle_of_a_line_is_followed_by_its_rest_or_in_a_new_file_
     let exceeded = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
     let _handler = signal(exceeded).unwrap();
     let before = getrlimit(Resource::Fsize);
-    for is_renamed in [false, true] {
+    for (is_renamed, lost, expected) in [
+        (false, 0, vec![1, 2]),
+        (true, 0, vec![1, 2]),
+        (false, 7, vec![1, 7, 2]),
+    ] {
         let mut log = TestLog::open(true, in_folder);
+        // If lines were lost, the error is in the line about them, which follows the first one.
+        log.metrics.families.audit_lines_lost.inc_by(lost);
+        let first_line = Line::lines_lost(1).to_json(log.clock.now());
+        let whole = if lost > 0 { first_line.len() as u64 } else { 0 };
+        let start = LIMIT - 10 - whole;
         let file = fs::OpenOptions::new()
             .write(true)
             .open(log.path("audit.log"));
-        file.unwrap().set_len(LIMIT - 10).unwrap();
+        file.unwrap().set_len(start).unwrap();
         let limited = Rlimit {
             current: Some(LIMIT),
             ..before
@@ -548,11 +557,11 @@ async fn error_in_the_middle_of_a_line_is_followed_by_its_rest_or_in_a_new_file_
         log.close();
         let mut file = fs::File::open(log.path("audit.log")).unwrap();
         if !is_renamed {
-            file.seek(SeekFrom::Start(LIMIT - 10)).unwrap();
+            file.seek(SeekFrom::Start(start)).unwrap();
         }
         let mut text = String::new();
         file.read_to_string(&mut text).unwrap();
-        assert_eq!(counts(&text), [1, 2], "{is_renamed}");
+        assert_eq!(counts(&text), expected, "{is_renamed} {lost}");
     }
 }
 
