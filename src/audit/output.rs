@@ -106,7 +106,7 @@ impl Output {
     ) -> anyhow::Result<Self> {
         let file = match &destination {
             Destination::Stdout => io::stdout().as_fd().try_clone_to_owned().map(File::from),
-            Destination::File(path) => open(path),
+            Destination::File(path) => open(path, durable),
         };
         let file = file.with_context(|| match &destination {
             Destination::Stdout => "audit.destination: standard output cannot be used".to_owned(),
@@ -134,7 +134,8 @@ impl Output {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(_) | Err(_) => {}
         }
-        Ok(Some(mem::replace(&mut self.file, open(path)?)))
+        let file = open(path, self.durable)?;
+        Ok(Some(mem::replace(&mut self.file, file)))
     }
 
     /// Writes a batch from `written` on, and counts there.
@@ -197,8 +198,8 @@ fn id(metadata: &Metadata) -> (u64, u64) {
 }
 
 /// Opens the file with this name to append to it, or makes it. Only its owner can read a new file.
-/// Users other than its owner and its group can never read it.
-fn open(path: &Path) -> io::Result<File> {
+/// Users other than its owner and its group can never read it. A durable file has its name on the disk.
+fn open(path: &Path, durable: bool) -> io::Result<File> {
     let file = options().create(true).open(path).map_err(readable)?;
     let metadata = file.metadata()?;
     refuse_other_kinds(&metadata)?;
@@ -206,7 +207,15 @@ fn open(path: &Path) -> io::Result<File> {
     if metadata.is_file() && mode & OTHERS != 0 {
         file.set_permissions(Permissions::from_mode(mode & !OTHERS))?;
     }
+    if durable && metadata.is_file() {
+        File::open(folder(path))?.sync_all()?;
+    }
     Ok(file)
+}
+
+fn folder(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    folder.unwrap_or(Path::new("."))
 }
 
 /// A symbolic link is not followed: a user who may make one could choose the file. Opening a pipe
@@ -242,9 +251,8 @@ pub(crate) fn check(path: &Path) -> Result<(), String> {
         Ok(metadata) if metadata.is_symlink() => Err(io::Error::other("is a symbolic link")),
         Ok(metadata) => refuse_other_kinds(&metadata).and_then(|()| options().open(path).map(drop)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let parent = path.parent().filter(|parent| *parent != Path::new(""));
-            let parent = parent.unwrap_or(Path::new("."));
-            rustix::fs::access(parent, Access::WRITE_OK | Access::EXEC_OK).map_err(io::Error::from)
+            let needed = Access::WRITE_OK | Access::EXEC_OK;
+            rustix::fs::access(folder(path), needed).map_err(io::Error::from)
         }
         Err(error) => Err(error),
     };

@@ -490,6 +490,39 @@ async fn file_is_private_and_a_renamed_or_removed_one_is_made_again() {
     assert_eq!(log.metrics.families.audit_lines_lost.get(), 0);
 }
 
+/// A file has its name on the disk only after `fsync` of its folder, for which the folder is opened.
+#[cfg(target_os = "linux")]
+#[test]
+fn folder_of_a_new_file_is_opened_for_fsync_if_the_log_fails_closed() {
+    use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
+    for fail_closed in [false, true] {
+        let events = init(CreateFlags::NONBLOCK).unwrap();
+        let mut log = TestLog::open(fail_closed, |folder| {
+            add_watch(&events, folder, WatchFlags::OPEN).unwrap();
+            in_folder(folder)
+        });
+        assert_eq!(opened_folders(&events), usize::from(fail_closed));
+        fs::rename(log.path("audit.log"), log.path("audit.log.1")).unwrap();
+        log.record(1);
+        log.close();
+        assert_eq!(log.counts("audit.log"), [1]);
+        assert_eq!(opened_folders(&events), usize::from(fail_closed));
+    }
+}
+
+/// How often a watched folder itself was opened since the last call.
+#[cfg(target_os = "linux")]
+fn opened_folders(events: &std::os::fd::OwnedFd) -> usize {
+    use rustix::fs::inotify::{ReadFlags, Reader};
+    let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+    let mut reader = Reader::new(events, &mut buffer);
+    let mut count = 0;
+    while let Ok(event) = reader.next() {
+        count += usize::from(event.events().contains(ReadFlags::ISDIR));
+    }
+    count
+}
+
 fn files_mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
