@@ -81,6 +81,7 @@ fn bearer(credentials: &[u8]) -> Option<&[u8]> {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct LoginLimitsResetRequest {
     email: String,
     /// An address in a known network of the account, which is reset too.
@@ -93,6 +94,8 @@ impl RequestBody<'_> for LoginLimitsResetRequest {
         ("email", Presence::Required),
         ("client_address", Presence::Optional),
     ];
+    // Without a misspelt `client_address`, its network would stay limited.
+    const REFUSES_OTHERS: bool = true;
 }
 
 /// `POST /admin/v1/login-limits/reset`.

@@ -138,7 +138,7 @@ async fn operator_call_is_forbidden_without_a_configured_token() {
 }
 
 #[tokio::test]
-async fn reset_without_an_email_address_is_invalid() {
+async fn reset_with_a_missing_wrong_or_unknown_member_is_invalid() {
     let fixture = Scenario::new(&[("management.token", TOKEN)]);
     for (body, description) in [
         (json!([]), "The body is not a JSON object."),
@@ -155,6 +155,10 @@ async fn reset_without_an_email_address_is_invalid() {
         (
             json!({"email": ALICE, "client_address": null}),
             "The member `client_address` must be a string.",
+        ),
+        (
+            json!({"email": ALICE, "client_adress": "127.0.0.1"}),
+            "The body has an unknown member.",
         ),
     ] {
         let answer = reset(&fixture, &body).await;
