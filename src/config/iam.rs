@@ -90,7 +90,7 @@ impl IamSection {
         let domains = own.domains.iter();
         let allowed_scopes = own.allowed_scopes.as_ref();
         IamPolicy {
-            domains: domains.map(|domain| domain.to_ascii_lowercase()).collect(),
+            domains: domains.map(|domain| domain.to_lowercase()).collect(),
             is_default: own.default,
             allows_logins: own.login,
             subject_prefix: own.subject_prefix.clone(),
@@ -237,11 +237,8 @@ fn check_pair(one: &IamSection, other: &IamSection, problems: &mut ConfigErrors)
     }
     if first.login && second.login {
         for domain in &second.domains {
-            if first
-                .domains
-                .iter()
-                .any(|own| own.eq_ignore_ascii_case(domain))
-            {
+            let mut own = first.domains.iter();
+            if own.any(|own| own.to_lowercase() == domain.to_lowercase()) {
                 let problem = "has this domain too, and only one of them can have login = true";
                 add("domains", format!("{domain}: {section} {problem}"));
             }

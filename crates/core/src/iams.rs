@@ -21,7 +21,7 @@ const LOGOUT_TOKENS_PER_SECOND: NonZeroU32 = NonZeroU32::MIN.saturating_add(179)
 /// The settings of one IAM, beside those of its adapter.
 #[derive(Debug, Clone)]
 pub struct IamPolicy {
-    /// Logins with an address of one of these domains go to this IAM. In ASCII lower case.
+    /// Logins with an address of one of these domains go to this IAM. In lower case.
     pub domains: Vec<String>,
     /// Whether logins with an address of a domain that no IAM has go to this IAM.
     pub is_default: bool,
@@ -102,9 +102,9 @@ impl Iam {
         rates.all(|rate| rate.admits(now.monotonic))
     }
 
+    /// `domain` is in lower case.
     fn has_domain(&self, domain: &str) -> bool {
-        let mut domains = self.policy.domains.iter();
-        domains.any(|own| own.eq_ignore_ascii_case(domain))
+        self.policy.domains.iter().any(|own| own == domain)
     }
 }
 
@@ -194,9 +194,10 @@ impl Iams {
     #[must_use]
     pub fn for_login(&self, email: &str) -> Option<&Iam> {
         let (_, domain) = email.rsplit_once('@')?;
-        let named = || self.iter().filter(|iam| iam.has_domain(domain));
+        let domain = domain.to_lowercase();
+        let named = || self.iter().filter(|iam| iam.has_domain(&domain));
         let default = || {
-            let normalized = normalized_domain(domain);
+            let normalized = normalized_domain(&domain);
             let mut others = self.iter().filter(|iam| !iam.policy.is_default);
             let is_of_another = others.any(|iam| {
                 let mut domains = iam.policy.domains.iter();

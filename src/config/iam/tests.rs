@@ -55,7 +55,7 @@ fn section_can_be_set_in_the_environment_alone() {
             ("IAM__TWO__REALM", "r"),
             ("IAM__TWO__CLIENT_ID", "c"),
             ("IAM__TWO__CLIENT_SECRET", "0123"),
-            ("IAM__TWO__DOMAINS", "two.test, Three.Test"),
+            ("IAM__TWO__DOMAINS", "two.test, Three.Test, BÜRO.test"),
             ("IAM__TWO__SUBJECT_PREFIX", "two-"),
             ("IAM__TWO__ALLOWED_SCOPES", "read,urn:a:*"),
             ("IAM__TWO__LOGIN_CONCURRENCY", "3"),
@@ -65,7 +65,7 @@ fn section_can_be_set_in_the_environment_alone() {
     let two = &settings.iams[1];
     assert_eq!((&*two.name, two.adapter.name()), ("two", "keycloak"));
     let policy = two.policy(&settings);
-    assert_eq!(policy.domains, ["two.test", "three.test"]);
+    assert_eq!(policy.domains, ["two.test", "three.test", "büro.test"]);
     assert_eq!(policy.subject_prefix, "two-");
     let allowed = policy.allowed_scopes.expect("a bound");
     assert!(allowed.contains("urn:a:b") && !allowed.contains("write"));
@@ -137,6 +137,11 @@ fn contradictions_between_two_iams_name_both() {
             second("domains = ['both.TEST']"),
             "iam.two.domains: both.TEST: [iam.one] has this domain too, and only one of them can \
              have login = true",
+        ),
+        (
+            "domains = ['büro.TEST']",
+            second("domains = ['BÜRO.test']"),
+            "iam.two.domains: BÜRO.test: [iam.one] has this domain too",
         ),
         (
             "default = true",

@@ -157,6 +157,15 @@ async fn login_goes_to_the_iam_of_its_domain_or_to_the_default_one() {
 }
 
 #[tokio::test]
+async fn domain_with_letters_outside_ascii_is_found_in_upper_and_lower_case() {
+    for domain in ["büro.test", "BÜRO.test", "Büro.TEST", "bÜro.test"] {
+        let gateway = TwoIams::with([policy().iam, prefixed("other-", &["büro.test"])]);
+        gateway.log_in(&format!("alice@{domain}")).await;
+        assert_eq!(gateway.calls(Operation::Login), [0, 1], "{domain}");
+    }
+}
+
+#[tokio::test]
 async fn password_is_never_tried_at_a_second_iam() {
     let gateway = TwoIams::new();
     let wrong = gateway
