@@ -53,8 +53,11 @@ impl Measurement {
 
 #[derive(Debug, Clone, Copy)]
 enum TimelineState {
-    /// There is no store, so no other replica compares these times.
-    Alone,
+    /// There is no store, so no other replica compares these times, and they are those of the clock.
+    Alone {
+        /// The latest time of a session, since 1970. The clock may have been set back since.
+        latest_beginning: Duration,
+    },
     /// There is a store, whose time is unknown.
     Unmeasured,
     Measured(Measurement),
@@ -75,7 +78,9 @@ impl Timeline {
         let state = if is_shared {
             TimelineState::Unmeasured
         } else {
-            TimelineState::Alone
+            TimelineState::Alone {
+                latest_beginning: Duration::ZERO,
+            }
         };
         Self {
             clock,
@@ -114,7 +119,10 @@ impl Timeline {
     pub fn now(&self) -> u64 {
         let now = self.clock.now();
         millis(match *self.state.lock() {
-            TimelineState::Alone | TimelineState::Unmeasured => now.unix,
+            TimelineState::Alone { latest_beginning } => {
+                bounded(latest_beginning.max(now.unix), now.unix)
+            }
+            TimelineState::Unmeasured => now.unix,
             TimelineState::Measured(measurement) => measurement.latest(now),
         })
     }
@@ -126,8 +134,11 @@ impl Timeline {
     /// The time of a session that began at this moment. While the store's time is unknown, it is the
     /// earliest that it can be, so that no revocation misses the session.
     pub fn beginning_at(&self, began: Moment) -> u64 {
-        millis(match *self.state.lock() {
-            TimelineState::Alone => began.unix,
+        millis(match &mut *self.state.lock() {
+            TimelineState::Alone { latest_beginning } => {
+                *latest_beginning = began.unix.max(*latest_beginning);
+                began.unix
+            }
             TimelineState::Unmeasured => began.unix.saturating_sub(DIFFERENCE_MAX),
             TimelineState::Measured(measurement) => measurement.earliest(began),
         })
@@ -251,6 +262,22 @@ mod tests {
         let began = clock.now();
         measure(&clock, &timeline, NOON + 5 * SECOND, SECOND);
         assert_eq!(timeline.beginning_at(began), millis(NOON + 5 * SECOND));
+    }
+
+    #[test]
+    fn clock_of_a_replica_alone_that_is_set_back_moves_no_revocation_before_a_session() {
+        let (clock, timeline) = timeline(false);
+        assert_eq!(timeline.beginning_at(clock.now()), millis(NOON));
+        let back = NOON.saturating_sub(30 * SECOND);
+        clock.set_wall(back);
+        assert_eq!(timeline.now(), millis(NOON));
+        assert_eq!(timeline.beginning_at(clock.now()), millis(back));
+        assert_eq!(timeline.now(), millis(NOON));
+        clock.advance(31 * SECOND);
+        assert_eq!(timeline.now(), millis(NOON + SECOND));
+        let back = NOON.saturating_sub(3_600 * SECOND);
+        clock.set_wall(back);
+        assert_eq!(timeline.now(), millis(back + DIFFERENCE_MAX));
     }
 
     #[test]

@@ -220,6 +220,20 @@ async fn revocation_that_cannot_be_sent_is_pending_and_has_an_effect_here() {
     assert_eq!(gateway.granted(&session).await, Err(REVOKED));
 }
 
+#[tokio::test]
+async fn session_begun_before_the_clock_was_set_back_is_revoked_without_replicas() {
+    for (sessions, refused) in until_return().into_iter().zip([ENDED, REVOKED, REVOKED]) {
+        let (gateway, session) = TestGateway::with_session().await;
+        gateway.set_wall_clock_back(Duration::from_secs(30));
+        revoke(&gateway, &sessions).await;
+        assert_eq!(
+            gateway.granted(&session).await,
+            Err(refused),
+            "{sessions:?}"
+        );
+    }
+}
+
 const MINUTES: Duration = Duration::from_secs(300);
 
 /// Longer than a call takes.
