@@ -9,6 +9,7 @@ use iam_adapters::types::{EMAIL_MAX, OTP_MAX, PASSWORD_MAX};
 use iam_adapters::{Credentials, InvalidCredentials, Scope};
 use jiff::Timestamp;
 use jiff::tz::Offset;
+use scopeguard::ScopeGuard;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
@@ -147,13 +148,14 @@ pub(super) async fn log_in(
         return Err(ApiError::InvalidRequest(InvalidRequest::Unsupported("otp")));
     }
     let session = gateway.log_in(context, &credentials).await;
-    if let Err(unwritable) = audit_gate.written().await {
-        if let Ok(session) = &session {
-            gateway.withdraw_login(context, &credentials, session).await;
+    // Also if the connection breaks meanwhile.
+    let unrecorded = scopeguard::guard(session, |session| {
+        if let Ok(session) = session {
+            gateway.withdraw_login(context, &credentials, session);
         }
-        return Err(unwritable.into());
-    }
-    let session = session.map_err(failed)?;
+    });
+    audit_gate.written().await?;
+    let session = ScopeGuard::into_inner(unrecorded).map_err(failed)?;
     Ok(json(&SessionResponse {
         session_id: &session.session_id.to_string(),
         session_token: session.session_token.expose_secret(),

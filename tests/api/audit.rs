@@ -14,11 +14,14 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use test_support::ManualClock;
 use test_support::client::Session;
-use test_support::endpoints::{BACKCHANNEL_LOGOUT, LOGOUT, RESET, REVOKE};
+use test_support::endpoints::{BACKCHANNEL_LOGOUT, LOGIN, LOGOUT, RESET, REVOKE};
 use test_support::gateway::{TestGateway, manual_clock, two_scripted_keycloaks_settings};
 use test_support::scripted_upstream::ScriptedUpstream;
 use test_support::suite::{IamFixture, READ, session_of};
-use test_support::wait::until_ok;
+use test_support::wait::{until, until_ok};
+use test_support::wire::post;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 
 use crate::namespace::{ALICE, Namespace};
 
@@ -234,6 +237,44 @@ async fn login_and_logout_that_fail_at_the_iam_have_lines_with_the_fault() {
     assert_eq!(line["outcome"], "success");
     assert_eq!(line["iam"], "mock");
     assert_eq!(line["session"], file.session(&session));
+}
+
+#[tokio::test]
+async fn login_whose_connection_is_reset_before_its_line_is_written_ends_its_session() {
+    let fixture = AuditFixture::new(&[("audit.fail_closed", "true")]).await;
+    let (file, gateway) = (&fixture.file, &fixture.gateway);
+    // Its line is on the disk, and with it those of the start.
+    session_of(gateway, &fixture.user).await;
+    fs::rename(file.path(), file.folder.path().join("audit.log.1")).expect("renamed");
+    fs::create_dir(file.path()).expect("a folder in its place");
+    let mut client = TcpStream::connect(gateway.addresses().public)
+        .await
+        .expect("connected");
+    let password = fixture.user.password.expose_secret();
+    let body = json!({"email": fixture.user.email, "password": password});
+    let request = post(LOGIN, &body.to_string());
+    client.write_all(request.as_bytes()).await.expect("sent");
+    until("a line that cannot be written", async || {
+        gateway.metric("audit_unwritable", "").await == 1
+    })
+    .await;
+    client.set_zero_linger().expect("set");
+    drop(client);
+    until("the end of the session", async || {
+        let ended = "operation=\"logout\",outcome=\"ok\",iam=\"mock\"";
+        gateway.metric("iam_calls_total", ended).await == 1
+    })
+    .await;
+    fs::remove_dir(file.path()).expect("removed");
+    let lines = file.events("login", 2).await;
+    let reasons = lines.iter().map(|line| (&line["outcome"], &line["reason"]));
+    let expected = [
+        (&json!("success"), &Value::Null),
+        (&json!("failed"), &json!("audit_log_unwritable")),
+    ];
+    assert_eq!(reasons.collect::<Vec<_>>(), expected);
+    assert!(lines[0]["session"].is_string());
+    assert_eq!(lines[0]["session"], lines[1]["session"]);
 }
 
 #[tokio::test]

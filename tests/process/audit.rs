@@ -245,7 +245,10 @@ fn log_that_fails_closed_refuses_logins_while_it_cannot_be_written_and_never_a_l
         assert!(refused.header("retry-after").is_some());
     }
     let logouts = "auth_gateway_iam_call_duration_seconds_count{operation=\"logout\",iam=\"mock\"}";
-    assert_eq!(gateway.metric(logouts), "1");
+    until_ok_blocking("the end of the session", || {
+        let count = gateway.metric(logouts);
+        if count == "1" { Ok(()) } else { Err(count) }
+    });
     let answer = gateway.reset_login_limits();
     assert_eq!(answer.status, 503, "{}", answer.body);
     let mut exchange: Value = serde_json::from_str(&pair(&session)).expect("JSON");

@@ -188,7 +188,7 @@ pub enum Event<'e> {
 pub enum LoginEnd<'e> {
     /// With a session, or with the reason why there is none.
     Decided(Result<&'e NewSession, &'e GatewayError>),
-    /// Its session ends before the client gets it, because the audit log cannot be written.
+    /// Its session ends before the client gets it, because the audit log does not have the line of the login.
     Withdrawn(&'e NewSession),
     /// The client did not wait.
     Unknown,

@@ -11,6 +11,7 @@ use iam_adapters::{
 use opentelemetry::trace::FutureExt as _;
 use scopeguard::ScopeGuard;
 use secrecy::ExposeSecret as _;
+use tokio::runtime::Handle;
 use tracing::Instrument as _;
 use zeroize::Zeroizing;
 
@@ -198,13 +199,13 @@ impl Gateway {
         })
     }
 
-    /// Ends the new session of a login that cannot be recorded in the audit log. If the IAM fails, this
-    /// is finished later.
-    pub async fn withdraw_login(
-        &self,
+    /// Ends the new session of a login that is not recorded in the audit log, in a task of its own. If the
+    /// IAM fails, this is finished later.
+    pub fn withdraw_login(
+        self: &Arc<Self>,
         request: &RequestContext,
         credentials: &Credentials,
-        session: &NewSession,
+        session: NewSession,
     ) {
         let iam = self.iams.for_login(credentials.email());
         let account = self.replica.login_limiter.account(credentials.email());
@@ -212,14 +213,22 @@ impl Gateway {
             request,
             account: Some((credentials.email(), account)),
             iam: iam.map(|iam| &iam.name),
-            end: LoginEnd::Withdrawn(session),
+            end: LoginEnd::Withdrawn(&session),
         });
-        let (id, token) = (session.session_id.to_string(), &session.session_token);
-        let mut buffer = Zeroizing::default();
-        let opened = (self.session_tokens).open(&id, token.expose_secret(), &mut buffer);
-        if let Ok(opened) = opened {
-            let _ = self.end_session(&opened).await;
-        }
+        // A request may be dropped after its runtime has stopped. The session then ends when it expires.
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        let gateway = Arc::clone(self);
+        let ending = async move {
+            let (id, token) = (session.session_id.to_string(), &session.session_token);
+            let mut buffer = Zeroizing::default();
+            let opened = (gateway.session_tokens).open(&id, token.expose_secret(), &mut buffer);
+            if let Ok(opened) = opened {
+                let _ = gateway.end_session(&opened).await;
+            }
+        };
+        runtime.spawn(ending.in_current_span().with_current_context());
     }
 
     /// Exchanges a session for an access token with the requested scope, as far as the user has the
