@@ -102,13 +102,16 @@ impl Timeline {
             at: received.monotonic,
         };
         match &mut *self.state.lock() {
-            // It confirms a more exact one. The wall clock may have been set since.
+            // It confirms a more exact one. The wall clock may have been set since, and the machine suspended: what the
+            // store and the wall clock both advanced by is time that the monotonic clock missed.
             TimelineState::Measured(old)
                 if new.error > old.error
                     && new.at.saturating_sub(old.at) < PREFERRED
                     && new.origin.abs_diff(old.origin) <= new.error + old.error =>
             {
-                old.wall_origin = new.wall_origin;
+                let by_store = new.origin.saturating_sub(old.origin);
+                let by_wall = new.wall_origin.saturating_sub(old.wall_origin);
+                old.wall_origin = new.wall_origin.saturating_sub(by_store.min(by_wall));
             }
             state => *state = TimelineState::Measured(new),
         }
@@ -223,6 +226,19 @@ mod tests {
             timeline.beginning_at(clock.now()),
             millis(NOON + 300 * SECOND)
         );
+    }
+
+    #[test]
+    fn suspension_shorter_than_the_error_of_a_measurement_that_confirms_is_not_forgotten() {
+        let (clock, timeline) = timeline(true);
+        measure(&clock, &timeline, NOON, Duration::ZERO);
+        let resumed = NOON + Duration::from_millis(400);
+        clock.set_wall(resumed);
+        for round_trips in 1..=2 {
+            let store = resumed + (round_trips - 1) * SECOND;
+            measure(&clock, &timeline, store, SECOND);
+            assert_eq!(timeline.now(), millis(resumed + round_trips * SECOND));
+        }
     }
 
     #[test]
