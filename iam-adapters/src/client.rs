@@ -176,7 +176,9 @@ pub(crate) fn certificates(
         return Ok(Vec::new());
     };
     let path = file.to_owned();
-    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let opened = files::open(file).map_err(PemError::Io);
+    let read: Result<Vec<_>, _> =
+        opened.and_then(|file| CertificateDer::pem_reader_iter(file).collect());
     let certificates = match read {
         Ok(certificates) => certificates,
         Err(PemError::Io(source)) => return Err(ClientError::Unreadable { path, source }),

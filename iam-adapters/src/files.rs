@@ -1,6 +1,6 @@
 //! Files that settings name: read errors and permissions.
 
-use std::fs::Metadata;
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,25 @@ pub fn reason(error: &io::Error) -> String {
         io::ErrorKind::NotADirectory => "not a directory".to_owned(),
         _ => error.to_string(),
     }
+}
+
+/// Opens a regular file, or a link to one, which every reload can read again. What is read of a pipe is gone, and
+/// opening one blocks until its other end is open, so another kind of file is refused before it is opened.
+///
+/// # Errors
+///
+/// It cannot be opened, or is not a regular file.
+pub fn open(path: &Path) -> io::Result<File> {
+    let metadata = fs::metadata(path)?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !metadata.is_file() {
+        return Err(io::Error::other(
+            "is not a regular file, which can be read again at each reload",
+        ));
+    }
+    File::open(path)
 }
 
 /// The permission bits of a file, including set-user-ID, set-group-ID and sticky.
@@ -51,5 +70,39 @@ impl Exposed {
             path: path.to_owned(),
             mode,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn only_regular_files_and_links_to_them_are_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("file"), "content").unwrap();
+        // As Kubernetes mounts a secret.
+        symlink(path("file"), path("link")).unwrap();
+        for name in ["file", "link"] {
+            let content = io::read_to_string(open(&path(name)).unwrap()).unwrap();
+            assert_eq!(content, "content");
+        }
+        let (reader, _writer) = io::pipe().unwrap();
+        let pipe = PathBuf::from(format!("/dev/fd/{}", reader.as_raw_fd()));
+        symlink(&pipe, path("link-to-pipe")).unwrap();
+        let refused = "is not a regular file, which can be read again at each reload";
+        for (path, expected) in [
+            (pipe, refused),
+            (path("link-to-pipe"), refused),
+            (path("."), "is a directory"),
+            (path("missing"), "no such file or directory"),
+        ] {
+            let error = open(&path).expect_err("refused");
+            assert_eq!(reason(&error), expected);
+        }
     }
 }

@@ -37,7 +37,9 @@ pub fn certified_key(
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let opened = files::open(path).map_err(PemError::Io);
+    let read: Result<Vec<_>, _> =
+        opened.and_then(|file| CertificateDer::pem_reader_iter(file).collect());
     let reason = match read {
         Ok(certificates) if certificates.is_empty() => "not a PEM certificate chain".to_owned(),
         Ok(certificates) => return Ok(certificates),

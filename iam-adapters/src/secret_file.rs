@@ -1,6 +1,5 @@
 //! A secret in its own file, as orchestrators provide it.
 
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -59,7 +58,7 @@ pub fn read(path: &Path) -> Result<SecretString, SecretFileError> {
             SecretFileError::Io(path.to_owned(), error)
         }
     };
-    let file = File::open(path).map_err(io)?;
+    let file = files::open(path).map_err(io)?;
     let mode = files::mode(&file.metadata().map_err(io)?);
     let exposed = |exposed| SecretFileError::Exposed(path.to_owned(), exposed);
     Exposed::refuse(path, mode).map_err(exposed)?;

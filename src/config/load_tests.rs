@@ -397,16 +397,19 @@ fn client_secret_is_read_from_its_file() {
 }
 
 #[test]
-fn client_secret_is_read_from_a_pipe() {
+fn client_secret_in_a_pipe_is_refused_because_a_reload_could_not_read_it_again() {
     let (reader, mut writer) = io::pipe().expect("a pipe");
     writer.write_all(b"s3cret\n").expect("written");
     drop(writer);
     let path = format!("/dev/fd/{}", reader.as_raw_fd());
-    let over = [("IAM__KEYCLOAK__CLIENT_SECRET_FILE", path.as_str())];
-    let settings = load_text(KEYCLOAK, &over).expect("valid");
-    let keycloak = of_kind::<KeycloakSettings>(&settings.iams[0].adapter);
-    let secret = &keycloak.expect("Keycloak").client.client_secret;
-    assert_eq!(secret.as_ref().expect("a secret").expose_secret(), "s3cret");
+    let text = format!("{KEYCLOAK}\nclient_secret_file = '{path}'");
+    assert_eq!(
+        problems(&text, &[]),
+        [format!(
+            "iam.keycloak.client_secret_file: {path}: is not a regular file, which can be read again \
+             at each reload (set in FILE)"
+        )]
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Where the settings come from, so that the files that they name can be read again.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -99,15 +99,15 @@ impl NamedFiles {
     }
 }
 
-/// Over the permissions and the content of each file, or the reason why it cannot be read. A pipe has
-/// no content here: opening it may block, and what is read of it can be read by nobody else.
+/// Over the permissions and the content of each file, or the reason why it cannot be read.
 fn digest(paths: &[PathBuf]) -> Vec<u8> {
     let mut digest = Context::new(&SHA256);
     for path in paths {
-        let read = fs::metadata(path).and_then(|metadata| {
-            let is_file = metadata.is_file();
-            let content = is_file.then(|| fs::read(path)).transpose()?;
-            Ok((files::mode(&metadata), content.unwrap_or_default()))
+        let read = files::open(path).and_then(|mut file| {
+            let mode = files::mode(&file.metadata()?);
+            let mut content = Vec::new();
+            file.read_to_end(&mut content)?;
+            Ok((mode, content))
         });
         let (mode, content) = read.unwrap_or_else(|error| (0, files::reason(&error).into_bytes()));
         digest.update(&mode.to_be_bytes());
@@ -119,7 +119,7 @@ fn digest(paths: &[PathBuf]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::Permissions;
+    use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;

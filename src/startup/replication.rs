@@ -1,6 +1,7 @@
 //! Connects the gateway with the other replicas, if a Redis is configured.
 
 use std::fmt::Display;
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,12 @@ pub(super) fn redis(settings: &Settings, problems: &mut ConfigErrors) -> Option<
         let file = ca_file.unwrap_or(Path::new("")).display();
         problems.add("redis.ca_file", format!("{file}: {problem}"));
     };
-    let authorities = ca_file.map(std::fs::read).transpose();
+    let read = |path| -> io::Result<Vec<u8>> {
+        let mut authorities = Vec::new();
+        files::open(path)?.read_to_end(&mut authorities)?;
+        Ok(authorities)
+    };
+    let authorities = ca_file.map(read).transpose();
     let authorities = authorities.map_err(|error| refuse(&files::reason(&error)));
     let redis = Redis::new(settings.address(authorities.ok()?));
     redis.map_err(|invalid| refuse(&invalid)).ok()

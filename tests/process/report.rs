@@ -168,6 +168,42 @@ fn report_names_every_setting_file_key_and_certificate_at_once() {
     }
 }
 
+/// Nobody writes to the pipe, so a gateway that opened it would not end.
+#[test]
+fn report_names_every_setting_whose_file_is_a_pipe() {
+    let files = Files::new();
+    files.generate_keys();
+    let pipe = files.path("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo").success());
+    let settings = format!(
+        r#"
+        client_secret_file = "{pipe}"
+        ca_file = "{pipe}"
+        [http.tls]
+        certificate_file = "{pipe}"
+        key_file = "{pipe}"
+        [redis]
+        url = "rediss://redis.example.test"
+        password_file = "{pipe}"
+        ca_file = "{pipe}"
+        "#
+    );
+    files.write_production(&settings, 0o644);
+    let refused = |setting: &str| format!("{setting}: {pipe}: is not a regular file");
+    names(
+        &files.check(&[]),
+        &[
+            refused("iam.keycloak.client_secret_file"),
+            refused("iam.keycloak.ca_file"),
+            refused("http.tls.certificate_file"),
+            refused("http.tls.key_file"),
+            refused("redis.password_file"),
+            refused("redis.ca_file"),
+        ],
+    );
+}
+
 /// Files that only their owner may read, and a gateway that runs as another user.
 #[test]
 fn report_names_every_file_that_the_user_of_the_gateway_may_not_read() {
