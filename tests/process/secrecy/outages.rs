@@ -23,6 +23,28 @@ const TIGHT: [(&str, &str); 8] = [
     ("http.workers", "1"),
 ];
 
+/// Several times as many as a slow machine needs.
+const ATTEMPTS: u32 = 400;
+
+/// Repeats this until a line of readiness or metrics is one of those that are waited for.
+fn repeat_until(
+    fixture: &mut SecrecyFixture,
+    is_wanted: impl Fn(&str) -> bool,
+    mut repeated: impl FnMut(&mut SecrecyFixture),
+) {
+    for _ in 0..ATTEMPTS {
+        if fixture.read_management().lines().any(&is_wanted) {
+            return;
+        }
+        repeated(fixture);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!(
+        "not after {ATTEMPTS} attempts: {}",
+        fixture.read_management()
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn open_circuit_and_stale_data_write_no_secret() {
     for protocol in &PROTOCOLS {
@@ -40,10 +62,9 @@ async fn open_circuit_writes_no_secret(protocol: &WireProtocol) {
     let is_stale = |line: &str| {
         line.starts_with("auth_gateway_exchanges_total{source=\"stale\"") && !line.ends_with(" 0")
     };
-    while !fixture.read_management().lines().any(is_stale) {
+    repeat_until(&mut fixture, is_stale, |fixture| {
         fixture.exchange(0, &session, 200);
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    });
     fixture.log_in(PASSWORD, 500);
     // The failures of one account count once in ten seconds, unless no connection can be opened.
     fixture.iam.on(protocol.token, Answer::reset());
@@ -51,10 +72,9 @@ async fn open_circuit_writes_no_secret(protocol: &WireProtocol) {
     fixture.iam = ScriptedUpstream::start().await;
     let is_refused =
         |line: &str| line.contains("outcome=\"circuit_open\"") && !line.ends_with(" 0");
-    while !fixture.read_management().lines().any(is_refused) {
+    repeat_until(&mut fixture, is_refused, |fixture| {
         fixture.log_in(PASSWORD, 500);
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    });
     let report = fixture.read_management();
     assert!(report.contains("serving_stale"), "{report}");
     let written = fixture.end();
