@@ -53,7 +53,7 @@ pub fn install(
 ) -> Result<Flusher, Box<dyn std::error::Error + Send + Sync>> {
     let stdout = std::io::stdout();
     let terminal = stdout.is_terminal();
-    let output = LogOutput::new(stdout);
+    let output = LogOutput::new(move || stdout.lock());
     let (writer, flusher) =
         LineWriter::start("log", output, metrics.families.log_lines_dropped.clone())?;
     subscriber(settings, terminal, writer).try_init()?;

@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use tokio::sync::watch;
 
 use super::line::Line;
-use crate::telemetry::json_lines::{LineQueue, Sink, lines_in, write_from};
+use crate::telemetry::json_lines::{LineQueue, STDOUT_DEADLINE, Sink, lines_in, write_from};
 use crate::telemetry::metrics::Metrics;
 
 /// The pause before the next attempt to write.
@@ -172,6 +172,14 @@ impl Output {
 }
 
 impl Sink for Output {
+    /// A slow disk loses no line.
+    fn final_deadline(&self) -> Option<Duration> {
+        match self.destination {
+            Destination::Stdout => Some(STDOUT_DEADLINE),
+            Destination::File(_) => None,
+        }
+    }
+
     fn write(&mut self, batch: &[u8], queue: &LineQueue) {
         // Lines are lost while the queue is full, so those of now came after this batch.
         let lost_until_now = self.progress.metrics.families.audit_lines_lost.get();

@@ -17,6 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::line::Decision;
 use super::*;
+use crate::telemetry::json_lines::Sink as _;
 use auth_gateway_core::error::{GatewayError, Internal, InvalidSession, Limit, NotReady};
 use auth_gateway_core::event::LoginEnd;
 use auth_gateway_core::request::{RequestContext, RequestId};
@@ -640,6 +641,19 @@ async fn lost_lines_are_counted_and_reported_by_a_line_when_writing_works_again(
     assert_eq!(counts.iter().filter(|count| **count == 2).count(), room);
     assert_eq!(counts.last(), Some(&7));
     assert_eq!(log.metrics.families.audit_lines.get(), room as u64 + 2);
+}
+
+#[test]
+fn stop_waits_for_the_lines_in_a_file_without_a_deadline_and_for_standard_output_with_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let deadline = |destination| {
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Duration::ZERO));
+        let progress = Arc::new(Progress::new(Arc::<Metrics>::default()));
+        let output = Output::open(destination, false, clock, progress).unwrap();
+        output.final_deadline()
+    };
+    assert_eq!(deadline(Destination::File(in_folder(folder.path()))), None);
+    assert!(deadline(Destination::Stdout).is_some());
 }
 
 #[test]

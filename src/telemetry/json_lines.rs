@@ -217,41 +217,51 @@ const BATCH_BYTES: usize = 64 * 1024;
 /// The most bytes in memory that are not being written. Further lines are dropped and counted.
 pub(crate) const BACKLOG_BYTES: usize = 4 * 1024 * 1024;
 
-/// How long a process that stops waits for the last lines. Longer than a slow disk needs. If nobody
-/// reads standard output, a write to it never returns.
-const FINAL_DEADLINE: Duration = Duration::from_secs(2);
+/// How long a process that stops waits for the reader of standard output. If nobody reads it, a write to it
+/// never returns.
+pub(crate) const STDOUT_DEADLINE: Duration = Duration::from_secs(2);
 
 /// Where a [`LineWriter`] writes.
 pub(crate) trait Sink: Send + 'static {
+    /// How long a process that stops waits for the last lines; `None`: until they are written.
+    fn final_deadline(&self) -> Option<Duration>;
+
     /// Writes a batch of whole lines. It may block, but when the queue [stops](LineQueue::wait_for_stop), the
-    /// process waits for [`FINAL_DEADLINE`] at most.
+    /// process waits for [`Self::final_deadline`] at most.
     fn write(&mut self, batch: &[u8], queue: &LineQueue);
 }
 
 /// The sink of the log. Lines that the writer does not take are lost and counted.
-pub(super) struct LogOutput<W> {
-    writer: W,
+pub(super) struct LogOutput<L> {
+    /// Locks the writer.
+    lock: L,
     /// Whether it took a part of a line last.
     is_in_line: bool,
 }
 
-impl<W> LogOutput<W> {
-    pub(super) fn new(writer: W) -> Self {
+impl<L> LogOutput<L> {
+    pub(super) fn new(lock: L) -> Self {
         Self {
-            writer,
+            lock,
             is_in_line: false,
         }
     }
 }
 
-impl<W: Write + Send + 'static> Sink for LogOutput<W> {
+impl<W: Write, L: FnMut() -> W + Send + 'static> Sink for LogOutput<L> {
+    fn final_deadline(&self) -> Option<Duration> {
+        Some(STDOUT_DEADLINE)
+    }
+
     fn write(&mut self, batch: &[u8], queue: &LineQueue) {
+        // For the whole batch: the audit log writes to standard output too, and the writer may take a part of a line.
+        let mut writer = (self.lock)();
         let end: &[u8] = if self.is_in_line { b"\n" } else { b"" };
         let (mut ended, mut written) = (0, 0);
         // An error cannot be reported: it is the log that cannot be written.
-        let _ = write_from(&mut self.writer, end, &mut ended)
-            .and_then(|()| write_from(&mut self.writer, batch, &mut written))
-            .and_then(|()| self.writer.flush());
+        let _ = write_from(&mut writer, end, &mut ended)
+            .and_then(|()| write_from(&mut writer, batch, &mut written))
+            .and_then(|()| writer.flush());
         let taken = batch.get(..written).unwrap_or(batch);
         let unwritten = batch.get(written..).unwrap_or_default();
         self.is_in_line = match taken.last() {
@@ -304,9 +314,10 @@ pub(crate) struct LineQueue {
 #[derive(Clone)]
 pub(crate) struct LineWriter(Arc<LineQueue>);
 
-/// Writes the remaining lines when it is dropped, within a deadline. Keep it until the process ends.
+/// Writes the remaining lines when it is dropped, within the deadline of the sink. Keep it until the process ends.
 pub struct Flusher {
     shared: Arc<LineQueue>,
+    deadline: Option<Duration>,
     /// Disconnected when the thread has ended.
     running: Receiver<Infallible>,
 }
@@ -323,6 +334,7 @@ impl LineWriter {
             woken: Condvar::new(),
             dropped,
         });
+        let deadline = sink.final_deadline();
         let of_thread = Arc::clone(&shared);
         let (runs, running) = mpsc::channel();
         std::thread::Builder::new()
@@ -333,6 +345,7 @@ impl LineWriter {
             })?;
         let flusher = Flusher {
             shared: Arc::clone(&shared),
+            deadline,
             running,
         };
         Ok((Self(shared), flusher))
@@ -404,7 +417,10 @@ impl Drop for Flusher {
     fn drop(&mut self) {
         self.shared.queue.lock().stopped = true;
         self.shared.woken.notify_one();
-        let _ = self.running.recv_timeout(FINAL_DEADLINE);
+        let _ = match self.deadline {
+            Some(deadline) => self.running.recv_timeout(deadline).ok(),
+            None => self.running.recv().ok(),
+        };
     }
 }
 

@@ -1,3 +1,6 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
 use iam_adapters::Refusal;
 use serde_json::{Value, json};
 use test_support::log::{self, Written};
@@ -69,19 +72,19 @@ fn line_is_one_object_with_the_fields_of_its_spans_and_everything_escaped() {
 struct GatedSink {
     batches: mpsc::Sender<Vec<u8>>,
     gate: Option<mpsc::Receiver<()>>,
+    final_deadline: Option<Duration>,
 }
 
-impl Write for GatedSink {
-    fn write(&mut self, batch: &[u8]) -> io::Result<usize> {
+impl Sink for GatedSink {
+    fn final_deadline(&self) -> Option<Duration> {
+        self.final_deadline
+    }
+
+    fn write(&mut self, batch: &[u8], _: &LineQueue) {
         let _ = self.batches.send(batch.to_vec());
         if let Some(gate) = &self.gate {
             let _ = gate.recv();
         }
-        Ok(batch.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
@@ -89,8 +92,8 @@ fn line(writer: &LineWriter, text: &str, urgent: bool) {
     writer.push(text.as_bytes(), urgent);
 }
 
-fn start(sink: impl Write + Send + 'static, dropped: Counter) -> (LineWriter, Flusher) {
-    LineWriter::start("log", LogOutput::new(sink), dropped).unwrap()
+fn start(sink: impl Sink, dropped: Counter) -> (LineWriter, Flusher) {
+    LineWriter::start("log", sink, dropped).unwrap()
 }
 
 #[test]
@@ -100,6 +103,7 @@ fn lines_are_written_in_order_and_dropping_the_flusher_writes_the_last() {
         GatedSink {
             batches: sender,
             gate: None,
+            final_deadline: None,
         },
         Counter::default(),
     );
@@ -121,6 +125,7 @@ fn lines_beyond_the_backlog_are_dropped_and_counted_without_waiting() {
     let sink = GatedSink {
         batches: sender,
         gate: Some(gate),
+        final_deadline: None,
     };
     let (writer, flusher) = start(sink, dropped.clone());
     line(&writer, "first\n", true);
@@ -144,6 +149,7 @@ fn dropping_the_flusher_does_not_wait_for_a_reader_that_reads_nothing() {
     let sink = GatedSink {
         batches: sender,
         gate: Some(gate),
+        final_deadline: LogOutput::new(io::sink).final_deadline(),
     };
     let (writer, flusher) = start(sink, Counter::default());
     line(&writer, "first\n", true);
@@ -155,18 +161,43 @@ fn dropping_the_flusher_does_not_wait_for_a_reader_that_reads_nothing() {
     assert_eq!(batches.recv().unwrap(), b"second\n");
 }
 
+/// As a file on a slow disk: the gate opens when the process stops.
+#[test]
+fn dropping_the_flusher_waits_without_a_deadline_until_the_last_line_is_written() {
+    let (sender, events) = mpsc::channel();
+    let (open, gate) = mpsc::channel();
+    let sink = GatedSink {
+        batches: sender.clone(),
+        gate: Some(gate),
+        final_deadline: None,
+    };
+    let (writer, flusher) = start(sink, Counter::default());
+    line(&writer, "first\n", true);
+    assert_eq!(events.recv().unwrap(), b"first\n");
+    line(&writer, "second\n", true);
+    let dropping = thread::spawn(move || {
+        drop(flusher);
+        sender.send(b"dropped".to_vec())
+    });
+    assert!(writer.0.wait_for_stop(Duration::MAX));
+    drop(open);
+    dropping.join().unwrap().unwrap();
+    assert_eq!(events.recv().unwrap(), b"second\n");
+    assert_eq!(events.recv().unwrap(), b"dropped");
+}
+
 /// Sends what it takes to the test: of the first write ten bytes, nothing of the second, then everything.
+#[derive(Clone)]
 struct FullOnce {
     taken: mpsc::Sender<Vec<u8>>,
-    writes: u32,
+    writes: Arc<AtomicU32>,
 }
 
 impl Write for FullOnce {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.writes += 1;
-        let taken = match self.writes {
-            1 => &bytes[..10],
-            2 => &bytes[..0],
+        let taken = match self.writes.fetch_add(1, Ordering::Relaxed) {
+            0 => &bytes[..10],
+            1 => &bytes[..0],
             _ => bytes,
         };
         let _ = self.taken.send(taken.to_vec());
@@ -185,10 +216,11 @@ impl Write for FullOnce {
 fn lines_that_cannot_be_written_are_counted_and_the_next_one_begins_a_line() {
     let (sender, taken) = mpsc::channel();
     let dropped = Counter::default();
-    let sink = FullOnce {
+    let full_once = FullOnce {
         taken: sender,
-        writes: 0,
+        writes: Arc::default(),
     };
+    let sink = LogOutput::new(move || full_once.clone());
     let (writer, flusher) = start(sink, dropped.clone());
     // One batch.
     line(&writer, "{\"n\":1}\n{\"n\":2}\n{\"n\":3}\n", true);
@@ -199,4 +231,50 @@ fn lines_that_cannot_be_written_are_counted_and_the_next_one_begins_a_line() {
     let rest: Vec<u8> = taken.try_iter().flatten().collect();
     assert_eq!(rest, b"\n{\"n\":4}\n");
     assert_eq!(dropped.get(), 2);
+}
+
+/// A locked output that takes ten bytes of a batch first. Another writer waits for the lock, and has it as soon as it
+/// is released.
+struct Locked {
+    buffer: Vec<u8>,
+    output: mpsc::Sender<Vec<u8>>,
+}
+
+impl Write for Locked {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = if self.buffer.is_empty() {
+            10
+        } else {
+            bytes.len()
+        };
+        let taken = &bytes[..room];
+        self.buffer.extend_from_slice(taken);
+        Ok(taken.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let _ = self.output.send(mem::take(&mut self.buffer));
+        Ok(())
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        let _ = self.output.send(b"{\"other\":1}\n".to_vec());
+    }
+}
+
+#[test]
+fn output_is_locked_for_a_whole_batch() {
+    let (output, written) = mpsc::channel();
+    let lock = move || Locked {
+        buffer: Vec::new(),
+        output: output.clone(),
+    };
+    let (writer, flusher) = start(LogOutput::new(lock), Counter::default());
+    // One batch.
+    line(&writer, "{\"n\":1}\n{\"n\":2}\n", true);
+    drop(flusher);
+    let all: Vec<u8> = written.try_iter().flatten().collect();
+    assert_eq!(all, b"{\"n\":1}\n{\"n\":2}\n{\"other\":1}\n");
 }
