@@ -328,12 +328,17 @@ impl Application {
         };
         background.abort();
         summing.abort();
-        tokio::join!(replication::end(replication), finish_logouts(&self.gateway));
+        let finish_exports = async {
+            if let (Some(exporting), Some(exporter)) = (exporting, exporter) {
+                exporter.finish(exporting).await;
+            }
+        };
+        // At the same time, because logouts that no request makes have no spans.
+        tokio::join!(finish_logouts(&self.gateway), finish_exports);
         file_poller.abort();
-        if let (Some(exporting), Some(exporter)) = (exporting, exporter) {
-            exporter.finish(exporting).await;
-        }
         management.stop(true).await;
+        // Last: until then operators revoke sessions on the management listener.
+        replication::end(replication).await;
         audit.write_sums();
         self.gateway.emit(&Event::Stopped);
         drop(self.audit_flusher);

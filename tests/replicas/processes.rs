@@ -1,12 +1,16 @@
 //! The program with Redis.
 
 use std::fs::{self, Permissions};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 
+use serde_json::json;
 use test_support::client::Client;
+use test_support::endpoints::REVOKE;
 use test_support::keys::TestKeys;
 use test_support::metrics;
 use test_support::wait::until;
+use test_support::wire::{Connection, post};
 
 use crate::GATEWAY;
 use crate::fixture::IDENTIFIER_KEY;
@@ -54,6 +58,54 @@ async fn processes_share_revocations_and_stop_on_sigterm() {
             assert!(!ended.everything().contains(secret));
         }
     }
+}
+
+#[tokio::test]
+async fn session_revoked_at_a_gateway_that_stops_is_refused_at_the_others() {
+    const OPERATOR: &str = "operators-token-of-some-length";
+    let Some(redis) = redis() else { return };
+    let (url, keys) = (redis.url(), TestKeys::new());
+    let variables = [
+        ("log.format", "json"),
+        ("management.token", OPERATOR),
+        ("redis.url", url.as_str()),
+        ("redis.password", PASSWORD),
+        ("redis.prefix", PREFIX),
+    ];
+    let variables = [&variables[..], &keys.settings()].concat();
+    let [mut stopping, mut other] = [(); 2].map(|()| GATEWAY.serve(&variables));
+    let (_, management) = stopping.addresses();
+    let (public, others_management) = other.addresses();
+    for process in [&mut stopping, &mut other] {
+        process.logged("synchronized with the other replicas");
+    }
+    let client = Client::new(public, others_management);
+    let session = client
+        .log_in("alice@example.test", &"alice-pass".into())
+        .await
+        .session();
+    assert_eq!(client.exchange(&session, "").await.status, 200);
+
+    let request = post(REVOKE, &json!({ "all": true }).to_string());
+    let (begin, end) = request.split_at(request.len() - 1);
+    // 100 shows that the request has reached its handler, so that the listener waits for it.
+    let headers = format!("\r\nAuthorization: Bearer {OPERATOR}\r\nExpect: 100-continue\r\nHost");
+    let mut revoking = Connection::to(management);
+    let begin = begin.replacen("\r\nHost", &headers, 1);
+    assert_eq!(revoking.send(begin).answer().status, 100);
+    stopping.signal("TERM");
+    until("the management listener to stop", async || {
+        TcpStream::connect(management).is_err()
+    })
+    .await;
+    let answer = revoking.send(end).answer();
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert_eq!(answer.json()["replication"], "delivered");
+    until("the session to be refused", async || {
+        client.exchange(&session, "").await.status == 401
+    })
+    .await;
+    assert_eq!(stopping.wait().code, Some(0));
 }
 
 #[tokio::test]
