@@ -13,7 +13,7 @@ use iam_adapters::Clock;
 use iam_adapters::client::{ClientError, UpstreamClient};
 use opentelemetry::Context;
 use opentelemetry_proto::tonic::collector::trace::v1::{
-    ExportTraceServiceRequest, ExportTraceServiceResponse,
+    ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
 };
 use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
 use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_scope;
@@ -42,6 +42,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a gateway that stops sends the spans that wait.
 const FINAL_DEADLINE: Duration = Duration::from_secs(2);
+
+/// How much of a message of the Collector is logged, in characters.
+const LOGGED_LENGTH: usize = 200;
 
 /// The ended spans that wait for their export.
 #[derive(Debug, Clone)]
@@ -161,23 +164,34 @@ impl SpanExporter {
         };
         let metrics = &self.queue.0.metrics;
         let collector = self.collector.load_full();
-        match collector.send(request.encode_to_vec()).await {
-            Ok(rejected) => {
-                let rejected = rejected.min(count);
-                metrics.spans(SpanOutcome::Exported, count - rejected);
-                metrics.spans(SpanOutcome::Failed, rejected);
-                if std::mem::take(is_failing) {
-                    tracing::info!("spans are exported again");
-                }
+        let (failed, error) = match collector.send(request.encode_to_vec()).await {
+            Ok(partial) => rejection(&partial, count),
+            Err(error) => (count, Some(error)),
+        };
+        metrics.spans(SpanOutcome::Exported, count - failed);
+        metrics.spans(SpanOutcome::Failed, failed);
+        let was_failing = std::mem::replace(is_failing, error.is_some());
+        match error {
+            Some(error) if !was_failing => {
+                tracing::warn!(error, "spans cannot be exported and are lost");
             }
-            Err(error) => {
-                metrics.spans(SpanOutcome::Failed, count);
-                if !std::mem::replace(is_failing, true) {
-                    tracing::warn!(error, "spans cannot be exported and are lost");
-                }
-            }
+            None if was_failing => tracing::info!("spans are exported again"),
+            Some(_) | None => {}
         }
     }
+}
+
+/// The number of spans that the Collector rejected of an export with `count`, and why.
+fn rejection(partial: &ExportTracePartialSuccess, count: u64) -> (u64, Option<String>) {
+    // With 0, all were accepted, and a message is advice (OTLP, section "Partial Success").
+    let rejected = u64::try_from(partial.rejected_spans).unwrap_or_default();
+    if rejected == 0 {
+        return (0, None);
+    }
+    let rejected = rejected.min(count);
+    let message: String = partial.error_message.chars().take(LOGGED_LENGTH).collect();
+    let error = format!("the Collector rejected {rejected} of {count} spans: {message}");
+    (rejected, Some(error))
 }
 
 /// A client of the receiver of spans: OTLP over HTTP with protobuf. Its headers are secrets.
@@ -209,8 +223,9 @@ impl Collector {
         }))
     }
 
-    /// Sends an export; returns the number of spans that were rejected, or why nothing was accepted.
-    async fn send(&self, body: Vec<u8>) -> Result<u64, String> {
+    /// Sends an export; returns how many spans were rejected and the Collector's message, or why nothing was
+    /// accepted.
+    async fn send(&self, body: Vec<u8>) -> Result<ExportTracePartialSuccess, String> {
         let mut request = self.client.post(&self.url).body(body);
         request = request.header("content-type", "application/x-protobuf");
         for (name, value) in &self.headers {
@@ -225,8 +240,7 @@ impl Collector {
             return Err(format!("the Collector returned {}", response.status));
         }
         let decoded = ExportTraceServiceResponse::decode(&*response.body).unwrap_or_default();
-        let partial = decoded.partial_success.unwrap_or_default();
-        Ok(u64::try_from(partial.rejected_spans).unwrap_or_default())
+        Ok(decoded.partial_success.unwrap_or_default())
     }
 }
 
@@ -235,7 +249,9 @@ mod tests {
     use opentelemetry::trace::{SpanBuilder, TraceContextExt as _};
     use opentelemetry_sdk::trace::RandomIdGenerator;
     use test_support::ManualClock;
+    use test_support::log::{self, Written};
     use test_support::scripted_upstream::{Answer, ScriptedUpstream};
+    use test_support::spans::PATH;
 
     use super::*;
     use crate::telemetry::traces::Traces;
@@ -266,14 +282,10 @@ mod tests {
         assert_eq!(batches, [BATCH_MAX, BATCH_MAX, BATCH_MAX, BATCH_MAX, 0]);
     }
 
-    #[tokio::test]
-    async fn export_in_progress_and_the_spans_that_wait_are_finished_at_a_stop() {
-        const PATH: &str = "/v1/traces";
-        let server = ScriptedUpstream::start().await;
-        server.once(PATH, Answer::empty(200).held());
-        server.on(PATH, Answer::empty(200));
+    /// An exporter to this Collector, with an empty queue.
+    fn exporter(collector: &ScriptedUpstream) -> (SpanExporter, SpanQueue, Arc<Metrics>) {
         let settings = TraceSettings {
-            endpoint: Some(server.url().parse::<Url>().unwrap().into()),
+            endpoint: Some(collector.url().parse::<Url>().unwrap().into()),
             ..TraceSettings::default()
         };
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Duration::ZERO));
@@ -282,6 +294,15 @@ mod tests {
         let queue = SpanQueue::new(Arc::clone(&metrics));
         let resource = Resource::builder_empty().build();
         let exporter = SpanExporter::new(queue.clone(), collector, resource);
+        (exporter, queue, metrics)
+    }
+
+    #[tokio::test]
+    async fn export_in_progress_and_the_spans_that_wait_are_finished_at_a_stop() {
+        let server = ScriptedUpstream::start().await;
+        server.once(PATH, Answer::empty(200).held());
+        server.on(PATH, Answer::empty(200));
+        let (exporter, queue, metrics) = exporter(&server);
         let running = exporter.clone();
         let running = tokio::spawn(async move { running.run().await });
         end_spans(&queue, BATCH_MAX);
@@ -290,5 +311,60 @@ mod tests {
         let release = async { server.release() };
         tokio::join!(exporter.finish(running), release);
         assert_eq!(count(&metrics, "exported"), BATCH_MAX as u64 + 3);
+    }
+
+    /// What a Collector states about an export.
+    fn partial(rejected_spans: i64, message: &str) -> ExportTracePartialSuccess {
+        ExportTracePartialSuccess {
+            rejected_spans,
+            error_message: message.to_owned(),
+        }
+    }
+
+    #[tokio::test]
+    async fn spans_that_the_collector_rejects_are_logged_with_its_message_until_it_accepts_all() {
+        let lines = Written::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(move || writer.clone())
+            .with_ansi(false)
+            .finish();
+        let _captured = log::capture(subscriber);
+        let server = ScriptedUpstream::start().await;
+        let (exporter, queue, metrics) = exporter(&server);
+        let mut is_failing = false;
+        for partial in [
+            partial(2, "too old"),
+            partial(3, "too old"),
+            partial(0, "advice"),
+        ] {
+            let response = ExportTraceServiceResponse {
+                partial_success: Some(partial),
+            };
+            let body = String::from_utf8(response.encode_to_vec()).unwrap();
+            server.once(PATH, Answer::text(200, "application/x-protobuf", &body));
+            end_spans(&queue, 3);
+            exporter.export_all(&mut is_failing).await;
+        }
+        assert_eq!(count(&metrics, "failed"), 5);
+        assert_eq!(count(&metrics, "exported"), 4);
+        let logged = lines.text();
+        let [failing, working] = logged.lines().collect::<Vec<_>>()[..] else {
+            panic!("{logged}");
+        };
+        let error = "the Collector rejected 2 of 3 spans: too old";
+        for part in ["WARN", "spans cannot be exported and are lost", error] {
+            assert!(failing.contains(part), "{failing}");
+        }
+        assert!(working.contains("spans are exported again"), "{working}");
+    }
+
+    #[test]
+    fn message_of_the_collector_is_bounded_and_so_is_the_number_of_rejected_spans() {
+        let (rejected, error) = rejection(&partial(i64::MAX, &"ä".repeat(201)), 3);
+        let message = "ä".repeat(200);
+        let expected = format!("the Collector rejected 3 of 3 spans: {message}");
+        assert_eq!((rejected, error), (3, Some(expected)));
+        assert_eq!(rejection(&partial(-1, "too old"), 3), (0, None));
     }
 }
