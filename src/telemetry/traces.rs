@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use actix_web::http::header::{HeaderMap, HeaderName};
+use actix_web::http::header::HeaderMap;
 use iam_adapters::trace::Tracer;
-use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator as _};
+use opentelemetry::propagation::{Injector, TextMapPropagator as _};
 use opentelemetry::trace::{
-    SpanBuilder, SpanContext, TraceContextExt as _, TraceFlags, TraceId, TraceState, Tracer as _,
-    TracerProvider as _,
+    SpanBuilder, SpanContext, SpanId, TraceContextExt as _, TraceFlags, TraceId, TraceState,
+    Tracer as _, TracerProvider as _,
 };
 use opentelemetry::{Context, InstrumentationScope};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
@@ -26,6 +26,7 @@ use opentelemetry_sdk::trace::{
 pub(crate) use export::{Collector, SpanExporter, SpanQueue};
 
 const TRACEPARENT: &str = "traceparent";
+const TRACESTATE: &str = "tracestate";
 
 /// The most requests that trusted proxies can have sampled in each second. A proxy may pass on what its
 /// clients send.
@@ -138,27 +139,42 @@ impl Traces {
     fn remote(&self, headers: &HeaderMap) -> Option<Context> {
         let mut sent = headers.get_all(TRACEPARENT);
         // A list of trace contexts is not valid.
-        sent.next().filter(|_| sent.next().is_none())?;
-        let received = ReceivedHeaders(headers);
-        let context = self
-            .spans
-            .propagator
-            .extract_with_context(&self.unsampled, &received);
-        context.span().span_context().is_valid().then_some(context)
+        let sent = sent.next().filter(|_| sent.next().is_none())?;
+        let (trace_id, span_id, flags) = parse_traceparent(sent.to_str().ok()?)?;
+        let state = trace_state(headers).unwrap_or_default();
+        let parent = SpanContext::new(trace_id, span_id, flags, true, state);
+        let is_valid = parent.is_valid();
+        is_valid.then(|| self.unsampled.with_remote_span_context(parent))
     }
 }
 
-/// The headers of a request to the gateway.
-struct ReceivedHeaders<'h>(&'h HeaderMap);
-
-impl Extractor for ReceivedHeaders<'_> {
-    fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name)?.to_str().ok()
+/// The fields of `traceparent` (W3C Trace Context section 3.2). Of the flags, only the sampled one is kept. Not
+/// `TraceContextPropagator::extract`: it accepts fields of any length.
+fn parse_traceparent(traceparent: &str) -> Option<(TraceId, SpanId, TraceFlags)> {
+    let is_hex = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+    let mut fields = traceparent.splitn(5, '-');
+    let mut field = |length| {
+        let text = fields.next()?;
+        (text.len() == length && text.bytes().all(is_hex)).then_some(text)
+    };
+    let (version, trace_id, span_id, flags) = (field(2)?, field(32)?, field(16)?, field(2)?);
+    // Version ff is forbidden, and only later versions than 00 may have more fields.
+    if version == "ff" || (version == "00" && fields.next().is_some()) {
+        return None;
     }
+    let flags = TraceFlags::new(u8::from_str_radix(flags, 16).ok()?);
+    Some((
+        TraceId::from_hex(trace_id).ok()?,
+        SpanId::from_hex(span_id).ok()?,
+        flags & TraceFlags::SAMPLED,
+    ))
+}
 
-    fn keys(&self) -> Vec<&str> {
-        self.0.keys().map(HeaderName::as_str).collect()
-    }
+/// `tracestate`; `None`: it is not valid. Several headers are one list (W3C Trace Context section 3.3).
+fn trace_state(headers: &HeaderMap) -> Option<TraceState> {
+    let lists = headers.get_all(TRACESTATE).map(|list| list.to_str().ok());
+    let lists: Vec<_> = lists.collect::<Option<_>>()?;
+    lists.join(",").parse().ok()
 }
 
 /// Starts spans with the SDK.

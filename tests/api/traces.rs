@@ -65,10 +65,14 @@ impl TraceFixture {
         self.gateway.log_in(EMAIL, &password).await.session()
     }
 
-    /// The status of a login with this header.
+    /// The status of a login with this header, and a list in two headers.
     async fn log_in_with(&self, traceparent: &str) -> u16 {
         let body = json!({ "email": EMAIL, "password": PASSWORD });
-        let headers = [("traceparent", traceparent), ("tracestate", "vendor=value")];
+        let headers = [
+            ("traceparent", traceparent),
+            ("tracestate", "vendor=value"),
+            ("tracestate", "other=2"),
+        ];
         let response = self.gateway.post(LOGIN, &headers, body.to_string()).await;
         response.status
     }
@@ -237,7 +241,7 @@ async fn traceparent_of_a_trusted_proxy_is_continued_although_the_ratio_is_zero(
             .expect("a login")
             .header("tracestate")
             .as_deref(),
-        Some("vendor=value")
+        Some("vendor=value,other=2")
     );
 }
 

@@ -1,8 +1,8 @@
 use std::sync::Mutex;
 
-use actix_web::http::header::HeaderValue;
+use actix_web::http::header::{HeaderName, HeaderValue};
 use iam_adapters::trace::ChildSpan;
-use opentelemetry::trace::{FutureExt as _, SpanId};
+use opentelemetry::trace::FutureExt as _;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{Span, SpanData};
 
@@ -129,7 +129,17 @@ fn invalid_traceparent_is_ignored() {
         "",
         "00",
         "garbage",
+        "00-1-1-1",
+        &format!("0-{TRACE}-{PARENT}-01"),
         &format!("ff-{TRACE}-{PARENT}-01"),
+        &format!("00-{}-{PARENT}-01", &TRACE[1..]),
+        &format!("00-0{TRACE}-{PARENT}-01"),
+        &format!("00-+{}-{PARENT}-01", &TRACE[1..]),
+        &format!("00-{TRACE}-{}-01", &PARENT[1..]),
+        &format!("00-{TRACE}-0{PARENT}-01"),
+        &format!("00-{TRACE}-{PARENT}-1"),
+        &format!("00-{TRACE}-{PARENT}-001"),
+        &format!("00-{TRACE}-{PARENT}-01-"),
         &format!("00-{TRACE}-{PARENT}-01-extra"),
         &format!("00-{}-{PARENT}-01", "0".repeat(32)),
         &format!("00-{TRACE}-{}-01", "0".repeat(16)),
