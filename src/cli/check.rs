@@ -20,6 +20,7 @@ use crate::startup::{self, ServiceDependencies};
 use auth_gateway_core::Gateway;
 use auth_gateway_core::KeyWarning;
 use auth_gateway_core::iams::Iam;
+use auth_gateway_core::replica_state::Replicas;
 use auth_gateway_core::request::RequestContext;
 use auth_gateway_core::session;
 use explain::{Explanation, rights};
@@ -97,7 +98,13 @@ async fn call(
     scopes: &[String],
     report: &mut CheckReport<'_>,
 ) -> io::Result<bool> {
-    let startup::Service { gateway, health } = startup::connect(settings, parts);
+    // Without the other replicas: no replication runs here that would receive their revocations, for which a
+    // gateway with replicas waits before it issues tokens.
+    let alone = ServiceDependencies {
+        replicas: Replicas::default(),
+        ..parts.clone()
+    };
+    let startup::Service { gateway, health } = startup::connect(settings, &alone);
     // One IAM needs no name.
     let name_of = |iam: &Iam| match &*settings.iams {
         [_] => String::new(),
@@ -205,12 +212,12 @@ async fn run_session(
     )?;
     let id = session.session_id.to_string();
     let token = session.session_token.expose_secret();
-    let exchanged = match gateway.exchange(request, &id, token, Scope::EMPTY).await {
-        Ok(exchanged) => exchanged.token,
-        Err(error) => return report.failure("exchange", anyhow::Error::from(error)),
-    };
-    let lifetime = exchanged.expires_in;
-    report.line("exchange", format_args!("ok, a token for {lifetime} s"))?;
+    let exchanged = gateway.exchange(request, &id, token, Scope::EMPTY).await;
+    let exchanged = exchanged.map(|exchanged| {
+        let lifetime = exchanged.token.expires_in;
+        format!("ok, a token for {lifetime} s")
+    });
+    let has_exchanged = report.result("exchange", "", exchanged.map_err(anyhow::Error::from))?;
     let iam = gateway.iams.for_login(credentials.email());
     let mut sections = settings.iams.iter().zip(&parts.iams);
     let section = sections.find(|(section, _)| iam.is_some_and(|iam| iam.name() == section.name));
@@ -220,7 +227,7 @@ async fn run_session(
     let source = (parts.permission_source.as_ref()).map(|source| source.load_full());
     let source = source.as_deref();
     let explained = match (iam, section, upstream) {
-        (Some(iam), Some((section, adapter)), Some(upstream)) => {
+        (Some(iam), Some((section, adapter)), Some(upstream)) if has_exchanged => {
             let rights = rights(iam, &**adapter.load_full(), source, &upstream).await;
             Some(rights.map(|rights| Explanation {
                 rights,
@@ -231,12 +238,14 @@ async fn run_session(
         }
         _ => None,
     };
-    if let Err(error) = gateway.log_out(request, &id, token).await {
-        return report.failure("logout", anyhow::Error::from(error));
+    // Also after a failed exchange: else the session would stay at the IAM.
+    let logged_out = gateway.log_out(request, &id, token).await;
+    let logged_out = logged_out.map(|()| "ok").map_err(anyhow::Error::from);
+    if !report.result("logout", "", logged_out)? {
+        return Ok(false);
     }
-    report.line("logout", "ok")?;
     match explained {
-        None => Ok(true),
+        None => Ok(has_exchanged),
         Some(Ok(explanation)) => explanation.write(scopes, report).map(|()| true),
         Some(Err(fault)) => report.failure("permissions", fault),
     }

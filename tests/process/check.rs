@@ -156,6 +156,24 @@ async fn permissions_client_without_a_role_of_the_test_account_is_named() {
     assert!(ended.out.contains(line), "{}", ended.out);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_exchange_of_the_test_account_leaves_no_session_at_the_iam() {
+    let iam = ScriptedUpstream::keycloak().await;
+    refuses_probe_and_made_up_account(&iam);
+    let nothing_granted = [
+        ("iam.keycloak.permissions_client", "shop-apii"),
+        ("token.refuse_empty_scope", "true"),
+    ];
+    let url = iam.url();
+    let iam_settings = scripted_keycloak_settings(&url);
+    let ended = online(&[&iam_settings[..], &nothing_granted, &ACCOUNT].concat());
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    assert!(ended.out.contains("login         ok"), "{}", ended.out);
+    assert!(!ended.out.contains("exchange      ok"), "{}", ended.out);
+    assert!(ended.out.contains("logout        ok"), "{}", ended.out);
+    assert_eq!(iam.requests_to(LOGOUT).len(), 1);
+}
+
 #[test]
 fn online_check_explains_scopes_of_the_test_account() {
     let scopes = ["urn:shop:orders:order:read", "urn:shop:orders:order:delete"];

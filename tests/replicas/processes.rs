@@ -179,6 +179,26 @@ fn check_reports_whether_redis_can_be_reached() {
 }
 
 #[test]
+fn check_runs_a_session_of_a_test_account_with_redis() {
+    let Some(redis) = redis() else { return };
+    let url = redis.url();
+    let ended = GATEWAY.run(
+        &["check", "--online"],
+        &[
+            ("redis.url", url.as_str()),
+            ("redis.password", PASSWORD),
+            ("AUTH_GATEWAY_CHECK_EMAIL", "alice@example.test"),
+            ("AUTH_GATEWAY_CHECK_PASSWORD", "alice-pass"),
+        ],
+    );
+    assert_eq!(ended.code, Some(0), "{}", ended.everything());
+    for step in ["login", "exchange", "logout"] {
+        let line = format!("  {step:<14}ok");
+        assert!(ended.out.contains(&line), "{line}: {}", ended.out);
+    }
+}
+
+#[test]
 fn check_names_keys_that_a_replica_uses_and_that_its_folder_lacks() {
     let Some(redis) = redis() else { return };
     let url = redis.url();
