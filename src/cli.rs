@@ -233,6 +233,14 @@ impl Invocation<'_> {
         let file = config.path(self.environment);
         Ok(crate::config::load(file, self.environment, self.registry)?)
     }
+
+    /// The settings for a command that uses only the setting or section `used`, as
+    /// [`load_for`](crate::config::load_for) reads them.
+    fn settings_for(&self, used: &str, config: &ConfigFile) -> Result<Settings, UserError> {
+        let file = config.path(self.environment);
+        let settings = crate::config::load_for(used, file, self.environment, self.registry);
+        Ok(settings?)
+    }
 }
 
 /// Writes the file of the option `--output`, which must not exist.

@@ -162,6 +162,27 @@ pub fn load(
     Ok(loaded.0)
 }
 
+/// Reads the settings as [`load`] does, for a command that uses only the setting or section `used`. Problems
+/// of the others are ignored, because a running gateway goes on with their values from before. Here such a setting
+/// may have its default or a placeholder.
+///
+/// # Errors
+///
+/// [`InvalidSettings`] with every problem of what is used, or why no settings can be read at all.
+pub(crate) fn load_for(
+    used: &str,
+    file: Option<&Path>,
+    environment: &BTreeMap<String, String>,
+    registry: &Registry,
+) -> Result<Settings, InvalidSettings> {
+    let source = SettingsSource::new(file, environment, registry);
+    let loaded = source.load_with(|_, _, problems| {
+        problems.retain_within(used);
+        Some(())
+    })?;
+    Ok(loaded.0)
+}
+
 impl Settings {
     /// Sets what is not set and depends on other settings, so that it is shown as it is in effect.
     fn derive_defaults(&mut self) {

@@ -18,7 +18,7 @@ pub(super) fn healthcheck(
     config: &ConfigFile,
     invocation: &mut Invocation<'_>,
 ) -> anyhow::Result<Exit> {
-    let settings = invocation.settings(config)?;
+    let settings = invocation.settings_for("management.listen", config)?;
     let url = management_url(settings.management.listen, PATH)?;
     let response = call(DEADLINE, "no response", async |client| {
         client.send(client.get(&url)).await

@@ -121,7 +121,8 @@ struct Revoked {
 
 /// Revokes sessions at the running gateway of the settings, and writes the result.
 pub(super) fn revoke(command: &Revoke, invocation: &mut Invocation<'_>) -> anyhow::Result<Exit> {
-    let settings = invocation.settings(&command.config)?;
+    // The prefixes of the IAMs are used for a warning alone.
+    let settings = invocation.settings_for("management", &command.config)?;
     let Invocation { out, err, .. } = invocation;
     let iams = settings.iams.iter();
     let prefixes: Vec<_> = iams.map(|iam| &*iam.options.subject_prefix).collect();

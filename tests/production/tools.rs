@@ -1,6 +1,9 @@
 //! `keys list --json`, `healthcheck` and `completions`.
 
+use std::fs;
+
 use serde_json::{Value, json};
+use tempfile::NamedTempFile;
 
 use crate::{GATEWAY, KEYCLOAK};
 
@@ -58,6 +61,46 @@ fn healthcheck_succeeds_only_if_the_gateway_should_get_traffic() {
     assert!(ended.err.contains(&address), "{ended:?}");
     let any_port = [&KEYCLOAK[..], &[("management.listen", "127.0.0.1:0")]].concat();
     assert_eq!(GATEWAY.run(&["healthcheck"], &any_port).code, Some(64));
+}
+
+#[test]
+fn calls_of_a_running_gateway_need_only_their_own_settings() {
+    let secret_file = |secret: &str| {
+        let file = NamedTempFile::new().expect("a file");
+        fs::write(&file, secret).expect("written");
+        file
+    };
+    let token = secret_file("token-of-an-operator-0123456789");
+    let identifiers = secret_file("0123456789abcdef0123456789abcdef");
+    let path = |file: &NamedTempFile| file.path().to_str().expect("text").to_owned();
+    let (token_path, identifiers_path) = (path(&token), path(&identifiers));
+    let files = [
+        ("management.token_file", token_path.as_str()),
+        ("keys.identifier_key_file", identifiers_path.as_str()),
+        ("keys.reload_interval", "1s"),
+    ];
+    let mut program = GATEWAY.serve(&[&KEYCLOAK[..], &files].concat());
+    let address = program.addresses().1.to_string();
+    program.logged("calls to the IAM fail");
+    let listen = [("management.listen", address.as_str())];
+    let settings = [&KEYCLOAK[..], &files, &listen].concat();
+
+    fs::write(&identifiers, "").expect("written");
+    let revoked = GATEWAY.run(&["revoke", "all"], &settings);
+    assert_eq!(revoked.code, Some(0), "{revoked:?}");
+
+    fs::write(&token, "").expect("written");
+    program.logged_with("code", "files_unreadable");
+    let health = GATEWAY.run(&["healthcheck"], &settings);
+    assert_eq!(health.code, Some(0), "{health:?}");
+    let line = health.out.trim();
+    assert!(line.starts_with("degraded: "), "{line}");
+    assert!(line.contains("files_unreadable"), "{line}");
+    let refused = GATEWAY.run(&["revoke", "all"], &settings);
+    assert_eq!(refused.code, Some(64), "{refused:?}");
+    let problem = "management.token_file: must not be empty";
+    assert!(refused.err.contains(problem), "{}", refused.err);
+    assert!(!refused.err.contains("identifier_key"), "{}", refused.err);
 }
 
 #[test]
