@@ -23,11 +23,14 @@ use crate::settings::AdapterSettings;
 
 /// The settings of the IAM, of any kind.
 ///
-/// The `Debug` form is without the values by their keys, which can be addresses with credentials.
-#[derive(Clone, derive_more::Debug, derive_more::Deref)]
+/// The `Debug` form is without the values by their keys, which can be addresses with credentials. Serialized, it is
+/// [`IamSettings::json`].
+#[derive(Clone, derive_more::Debug, derive_more::Deref, Serialize)]
 #[debug("{settings:?}")]
+#[serde(transparent)]
 pub struct IamSettings {
     #[deref(forward)]
+    #[serde(skip)]
     settings: Arc<dyn AdapterSettings>,
     json: serde_json::Value,
 }

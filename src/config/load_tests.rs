@@ -101,6 +101,35 @@ fn every_type_of_value_can_be_set_in_the_environment() {
 }
 
 #[test]
+fn fractions_and_truth_values_are_no_integers() {
+    let rate = "login_limits.rate";
+    let of_iam = "iam.sample.logins_per_second";
+    for (key, value) in [
+        (rate, "0.4"),
+        (rate, "-1.0"),
+        (rate, "false"),
+        (rate, "'off'"),
+        ("http.workers", "true"),
+        (of_iam, "0.4"),
+        (of_iam, "false"),
+        ("iam.sample.login_concurrency", "1.5"),
+    ] {
+        let found = problems(&format!("{key} = {value}"), &[]);
+        let expected = format!("{key}: expected an integer (set in FILE)");
+        assert_eq!(found, [expected], "{value}");
+    }
+    let found = problems("", &[("LOGIN_LIMITS__RATE", "no")]);
+    let place = "set in AUTH_GATEWAY__LOGIN_LIMITS__RATE";
+    assert_eq!(found, [format!("{rate}: expected an integer ({place})")]);
+    let ratio = |value: &str| problems(&format!("traces.sample_ratio = {value}"), &[]);
+    let expected = "traces.sample_ratio: expected a number (set in FILE)";
+    assert_eq!(ratio("true"), [expected]);
+    for value in ["0.5", "1", "'0.5'"] {
+        assert_eq!(ratio(value), [""; 0], "{value}");
+    }
+}
+
+#[test]
 fn empty_list_in_the_environment_is_an_empty_list() {
     let file = "[http]\ntrusted_proxies = ['10.0.0.0/8']\n[token]\naudience = ['shop']";
     let over = [("HTTP__TRUSTED_PROXIES", ""), ("TOKEN__AUDIENCE", "")];

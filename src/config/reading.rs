@@ -78,7 +78,7 @@ impl<'a> Reading<'a> {
 
     /// Reads values repeatedly, each time without the one that was refused. A value that is not set is
     /// that of `common`.
-    fn read<T>(
+    fn read<T: Serialize>(
         &mut self,
         mut values: BTreeMap<String, Value>,
         common: &impl Serialize,
@@ -87,11 +87,14 @@ impl<'a> Reading<'a> {
         let common = serde_json::from_value(object(common).into()).unwrap_or_default();
         let mut replaced = BTreeSet::new();
         loop {
-            let error = match nested(&common, &values).and_then(|config| as_type(config.cache)) {
-                Ok(read) => return Some(read),
-                Err(error) => error,
+            let read = nested(&common, &values).and_then(|config| as_type(config.cache));
+            let (key, refusal) = match read {
+                Ok(read) => match converted_number(&read, &values) {
+                    None => return Some(read),
+                    Some((key, refusal)) => (key, Some(refusal)),
+                },
+                Err(error) => explain(error),
             };
-            let (key, refusal) = explain(error);
             let name = key.split('[').next().unwrap_or_default();
             let key = match name {
                 "" => self.section.to_owned(),
@@ -122,6 +125,33 @@ fn nested(
         config = config.set_override(key, value.clone())?;
     }
     config.build()
+}
+
+/// The key of a value that is not the number as which it was read, and why it is refused. The crate `config` rounds
+/// fractions, and reads truth values as 0 and 1. So `login_limits.rate = 0.4` would be no limit.
+fn converted_number(
+    read: &impl Serialize,
+    values: &BTreeMap<String, Value>,
+) -> Option<(String, String)> {
+    let read = serde_json::Value::from(object(read));
+    values.iter().find_map(|(key, value)| {
+        let pointer = format!("/{}", key.replace('.', "/"));
+        let number = read.pointer(&pointer)?.as_number()?;
+        let is_kept = match &value.kind {
+            ValueKind::I64(_) | ValueKind::I128(_) | ValueKind::U64(_) | ValueKind::U128(_) => true,
+            ValueKind::Float(_) => number.is_f64(),
+            ValueKind::String(text) => text.parse::<f64>().is_ok(),
+            ValueKind::Nil | ValueKind::Boolean(_) | ValueKind::Table(_) | ValueKind::Array(_) => {
+                false
+            }
+        };
+        let expected = if number.is_f64() {
+            "a number"
+        } else {
+            "an integer"
+        };
+        (!is_kept).then(|| (key.clone(), format!("expected {expected}")))
+    })
 }
 
 /// The key of an error, and why its value is refused; `None` if the value is missing.
