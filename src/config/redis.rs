@@ -10,7 +10,7 @@ use url::Url;
 
 use super::PublicUrl;
 use super::errors::ConfigErrors;
-use super::server_url::{ServerUrl, is_loopback};
+use super::server_url::ServerUrl;
 use auth_gateway_replication::{Address, Sentinels};
 use iam_adapters::settings::{WELL_KNOWN, is_well_known};
 
@@ -144,17 +144,6 @@ impl RedisSettings {
         (self.prefix).get_or_insert_with(|| format!("auth-gateway:{without_scheme}"));
     }
 
-    /// Whether all of it runs on this machine.
-    fn is_local(&self) -> bool {
-        match &self.sentinel {
-            Some(sentinel) => {
-                let mut addresses = sentinel.addresses.iter();
-                addresses.all(|SentinelAddress(host, _)| is_loopback(host))
-            }
-            None => self.url.is_local(),
-        }
-    }
-
     pub(super) fn check(&self, production: bool, problems: &mut ConfigErrors) {
         let url = "redis.url";
         if !matches!(self.url.scheme(), "redis" | "rediss") || self.url.host_name().is_empty() {
@@ -194,7 +183,9 @@ impl RedisSettings {
             self.catch_up_deadline,
             &(Duration::from_millis(1)..=CATCH_UP_DEADLINE_MAX),
         );
-        if production && !self.has_tls() && !self.is_local() {
+        // Sentinels can name a primary on another machine.
+        let is_local = self.sentinel.is_none() && self.url.is_local();
+        if production && !self.has_tls() && !is_local {
             problems.add(url, "must begin with rediss:// in production: TLS");
         }
         if production && self.password.is_none() {

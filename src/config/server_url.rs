@@ -25,13 +25,10 @@ impl ServerUrl {
 
     /// Whether the server runs on this machine.
     pub fn is_local(&self) -> bool {
-        is_loopback(&self.host_name())
+        let host = self.host_name();
+        let address = host.parse::<IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())
     }
-}
-
-pub(super) fn is_loopback(host: &str) -> bool {
-    let address = host.parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 impl From<Url> for ServerUrl {

@@ -174,13 +174,22 @@ fn sentinels_are_configured_by_their_addresses_and_the_name_of_the_primary() {
         let found = problems(&format!("{text}{lines}"), &[]);
         assert!(found[0].starts_with(key), "{lines}: {found:?}");
     }
-    let remote = format!(
-        "environment = 'production'\n{}",
-        good.replace("[redis]", "[redis]\npassword = 'canary'")
-    );
-    let found = problems(&remote, &[]);
-    assert!(
-        found.iter().any(|problem| problem.contains("rediss://")),
-        "{found:?}"
-    );
+}
+
+#[test]
+fn production_with_sentinels_requires_tls_wherever_they_are() {
+    for sentinels in ["'one.test'", "'localhost'", "'127.0.0.1', '[::1]:7'"] {
+        let lines = |scheme| {
+            format!(
+                "password = 'canary'\nurl = '{scheme}://localhost'\n[redis.sentinel]\n\
+                 addresses = [{sentinels}]\nmaster = 'primary'"
+            )
+        };
+        let found = redis_problems_in_production(&lines("redis"));
+        assert_eq!(found.len(), 1, "{sentinels}: {found:?}");
+        let problem = "redis.url: must begin with rediss:// in production";
+        assert!(found[0].starts_with(problem), "{found:?}");
+        let found = redis_problems_in_production(&lines("rediss"));
+        assert_eq!(found, [""; 0], "{sentinels}");
+    }
 }
