@@ -30,6 +30,10 @@ impl LogSettings {
         if let Err(error) = self.targets() {
             problems.add("log.filter", error.to_string());
         }
+        if self.words().is_empty() {
+            // The library would write no warnings.
+            problems.add("log.filter", "must not be empty; `off` writes no lines");
+        }
         // A word that is not a level would be a target, and all other targets would be off.
         for word in self.words() {
             if !word.contains('=') && word.parse::<LevelFilter>().is_err() {

@@ -12,7 +12,6 @@ use super::PublicUrl;
 use super::errors::ConfigErrors;
 use super::server_url::ServerUrl;
 use auth_gateway_replication::{Address, Sentinels};
-use iam_adapters::settings::{WELL_KNOWN, is_well_known};
 
 /// The default ports of Redis and of Sentinel.
 const PORT: u16 = 6379;
@@ -193,16 +192,6 @@ impl RedisSettings {
                 "redis.password",
                 "or password_file is needed in production: a client of Redis could end sessions",
             );
-        }
-        let sentinel = self.sentinel.as_ref();
-        let of_sentinel = sentinel.and_then(|sentinel| sentinel.password.as_ref());
-        for (key, password) in [
-            ("redis.password", self.password.as_ref()),
-            ("redis.sentinel.password", of_sentinel),
-        ] {
-            if production && password.is_some_and(is_well_known) {
-                problems.add(key, WELL_KNOWN);
-            }
         }
     }
 }

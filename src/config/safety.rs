@@ -1,6 +1,7 @@
 //! Refuses settings that are unsafe in production, or unsafe on a network.
 
 use iam_adapters::files::Exposed;
+use iam_adapters::settings::{WELL_KNOWN, is_well_known};
 
 use super::errors::ConfigErrors;
 use super::source::SettingsFile;
@@ -59,6 +60,26 @@ fn check_production(settings: &Settings, problems: &mut ConfigErrors) {
             "is missing; production with Redis or an audit log requires a key of identifiers, which all replicas \
              share (`auth-gateway init --output FILE` makes it)",
         );
+    }
+    let redis = settings.redis.as_ref();
+    let sentinel = redis.and_then(|redis| redis.sentinel.as_ref());
+    // Those of an IAM are refused by its adapter.
+    for (key, secret) in [
+        ("management.token", settings.management.token.as_ref()),
+        ("permissions.token", settings.permissions.token.as_ref()),
+        ("keys.identifier_key", settings.keys.identifier_key.as_ref()),
+        (
+            "redis.password",
+            redis.and_then(|redis| redis.password.as_ref()),
+        ),
+        (
+            "redis.sentinel.password",
+            sentinel.and_then(|sentinel| sentinel.password.as_ref()),
+        ),
+    ] {
+        if secret.is_some_and(is_well_known) {
+            problems.add(key, WELL_KNOWN);
+        }
     }
     for iam in &settings.iams {
         if settings.redis.is_none() && iam.adapter.needs_redis() {

@@ -86,6 +86,41 @@ fn production_reports_all_unsafe_settings_together() {
 }
 
 #[test]
+fn well_known_secrets_are_refused_in_production_alone() {
+    let with_sentinel = [
+        ("REDIS__URL", "rediss://redis.test"),
+        ("REDIS__SENTINEL__ADDRESSES", "sentinel.test"),
+        ("REDIS__SENTINEL__MASTER", "primary"),
+    ];
+    for (key, variable, secret) in [
+        (
+            "management.token",
+            "MANAGEMENT__TOKEN",
+            "keycloak-client-secret",
+        ),
+        ("permissions.token", "PERMISSIONS__TOKEN", "changeme"),
+        (
+            "keys.identifier_key",
+            "KEYS__IDENTIFIER_KEY",
+            "0123456789abcdef-development-secret",
+        ),
+        ("redis.password", "REDIS__PASSWORD", "redis"),
+        (
+            "redis.sentinel.password",
+            "REDIS__SENTINEL__PASSWORD",
+            "changeit",
+        ),
+    ] {
+        let expected = format!("{key}: a well-known one (set in AUTH_GATEWAY__{variable})");
+        let variables = [&with_sentinel[..], &[(variable, secret)]].concat();
+        for (file, refused) in [(PRODUCTION, true), ("", false)] {
+            let found = problems(file, &variables);
+            assert_eq!(found.contains(&expected), refused, "{found:#?}");
+        }
+    }
+}
+
+#[test]
 fn production_refuses_a_development_iam_named_or_by_default() {
     let files = Files::new();
     let bare = "environment = 'production'\nhttp.public_url = 'https://auth.example.test'\n";
@@ -209,6 +244,7 @@ fn numbers_and_durations_are_accepted_within_their_bounds() {
             ["debug", "auth_gateway=trace,warn"],
             ["a=b", "=info="],
         ),
+        ("LOG__FILTER", ["off", " warn ,"], ["", " , "]),
         ("LOG__FORMAT", ["human", "auto"], ["HUMAN", ""]),
     ] {
         for value in good {
