@@ -59,14 +59,18 @@ pub fn execute<C>(
         &mut dyn Write,
     ) -> anyhow::Result<Exit>,
 ) -> ExitCode {
-    // Others may be secrets of other programs. One that is not Unicode is not a setting of this program.
+    // Others may be secrets of other programs.
     #[expect(
         clippy::disallowed_methods,
         reason = "the one place that reads the environment"
     )]
-    let environment: BTreeMap<String, String> = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+    let environment: Result<BTreeMap<String, String>, UserError> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
         .filter(|(name, _)| is_own_variable(name) || name == SOCKET_NAMES_VARIABLE)
+        .map(|(name, value)| match value.into_string() {
+            Ok(value) => Ok((name, value)),
+            Err(_) => Err(UserError::Request(format!("{name}: is not UTF-8"))),
+        })
         .collect();
     let command = match parse(std::env::args_os().collect()) {
         Ok(command) => command,
@@ -79,7 +83,10 @@ pub fn execute<C>(
             return written.map_or(Exit::Internal, |()| exit).into();
         }
     };
-    let exit = run(command, &environment, &mut io::stdout(), &mut io::stderr());
+    let exit = match environment {
+        Ok(environment) => run(command, &environment, &mut io::stdout(), &mut io::stderr()),
+        Err(wrong) => report(Err(wrong.into()), &mut io::stderr()),
+    };
     exit.unwrap_or_else(|error| {
         let _ = writeln!(io::stderr(), "auth-gateway: {error:#}");
         Exit::Internal

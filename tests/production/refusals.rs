@@ -1,8 +1,12 @@
 //! Settings with which the gateway does not start: each problem by its name, and an exit code for
 //! its kind.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt as _;
+
+use test_support::program::Program;
 
 use crate::{GATEWAY, KEYCLOAK};
 
@@ -56,6 +60,18 @@ fn occupied_port_is_named_as_an_internal_failure() {
         assert!(ended.err.contains(&expected), "{expected}: {}", ended.err);
         assert!(!ended.err.contains("Try it"), "{}", ended.err);
     }
+}
+
+#[test]
+fn variable_that_is_not_utf_8_is_named() {
+    let variable = "AUTH_GATEWAY__TOKEN__CLIENT_ID";
+    let mut command = GATEWAY.command(&["check"], &KEYCLOAK);
+    command.env(variable, OsStr::from_bytes(b"canary-\xff"));
+    let ended = Program::start(command).wait();
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    let expected = format!("auth-gateway: {variable}: is not UTF-8\n");
+    assert!(ended.err.contains(&expected), "{}", ended.err);
+    assert!(!ended.everything().contains("canary"), "{ended:?}");
 }
 
 #[test]
