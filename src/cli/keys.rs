@@ -50,7 +50,7 @@ impl KeyCommand {
     /// Whether `--alg` is set for sealing keys.
     pub(super) fn selects_algorithm_of_sealing(&self) -> bool {
         match self {
-            Self::Generate(key) => key.algorithm.is_some() && key.purpose == KeyUse::Sealing,
+            Self::Generate(key) => key.algorithm.is_some() && key.purpose == Some(KeyUse::Sealing),
             Self::Rotate(keys) => keys.algorithm.is_some() && keys.purpose == Some(KeyUse::Sealing),
             Self::List(_) | Self::Remove(_) => false,
         }
@@ -71,9 +71,9 @@ pub struct GenerateKey {
     /// The directory for the key
     #[arg(long = "dir", value_name = "DIR")]
     pub directory: PathBuf,
-    /// What the key is for
-    #[arg(long = "use", value_enum, value_name = "USE", default_value_t = KeyUse::Signing)]
-    pub purpose: KeyUse,
+    /// What the key is for [default: signing]
+    #[arg(long = "use", value_enum, value_name = "USE")]
+    pub purpose: Option<KeyUse>,
     /// The algorithm of a signing key [default: ES256]
     #[arg(long = "alg", value_name = "ALG", value_parser = algorithms())]
     pub algorithm: Option<Algorithm>,
@@ -191,13 +191,14 @@ fn duration(text: &str) -> Result<Duration, humantime_serde::re::humantime::Dura
 }
 
 fn generate(key: &GenerateKey, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let purpose = match key.purpose {
+    let key_use = use_in(&key.directory, key.purpose)?;
+    let purpose = match key_use {
         KeyUse::Sealing => KeyPurpose::Sealing,
         KeyUse::Signing => KeyPurpose::Signing(key.algorithm.unwrap_or(Algorithm::Es256)),
     };
     let now = Timestamp::now();
     let max_age = KeySettings::default().jwks_max_age;
-    let is_first = read(&key.directory, key.purpose)?.is_empty();
+    let is_first = read(&key.directory, key_use)?.is_empty();
     let first_use = match key.first_use {
         Some(FirstUse::Now) => now,
         Some(FirstUse::At(time)) => time,
@@ -347,7 +348,7 @@ impl fmt::Display for ListedKey {
 fn rotate(rotate: &RotateKeys, invocation: &mut Invocation<'_>) -> anyhow::Result<Exit> {
     let settings = invocation.settings(&rotate.times.config)?;
     let folders: Vec<(KeyUse, &Path)> = match &rotate.directory {
-        Some(directory) => vec![(rotate.purpose.unwrap_or(KeyUse::Signing), directory)],
+        Some(directory) => vec![(use_in(directory, rotate.purpose)?, directory)],
         None => [
             (KeyUse::Signing, &settings.keys.signing_dir),
             (KeyUse::Sealing, &settings.keys.sealing_dir),
@@ -467,6 +468,23 @@ fn read(directory: &Path, purpose: KeyUse) -> Result<Vec<(PathBuf, KeyFile)>, Us
     files.retain(|(_, key)| key_use(key) == Some(purpose));
     files.sort_by_key(|(_, key)| key.first_use());
     Ok(files)
+}
+
+/// What the next key in a directory is for: what `--use` says, else signing. A directory of sealing keys alone is
+/// refused then, because a signing key in it would never be used.
+fn use_in(directory: &Path, asked: Option<KeyUse>) -> Result<KeyUse, UserError> {
+    if let Some(asked) = asked {
+        return Ok(asked);
+    }
+    let has_sealing = !read(directory, KeyUse::Sealing)?.is_empty();
+    if has_sealing && read(directory, KeyUse::Signing)?.is_empty() {
+        let problem = format!(
+            "{} has only sealing keys; set --use sealing, or --use signing for a signing key",
+            directory.display()
+        );
+        return Err(UserError::Request(problem));
+    }
+    Ok(KeyUse::Signing)
 }
 
 fn first_uses(files: &[(PathBuf, KeyFile)]) -> Vec<Timestamp> {

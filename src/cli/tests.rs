@@ -43,7 +43,11 @@ fn check_command(config: Option<&str>, online: bool) -> Command {
     }
 }
 
-fn generate(purpose: KeyUse, algorithm: Option<Algorithm>, first_use: Option<FirstUse>) -> Command {
+fn generate(
+    purpose: Option<KeyUse>,
+    algorithm: Option<Algorithm>,
+    first_use: Option<FirstUse>,
+) -> Command {
     Command::Keys(KeyCommand::Generate(GenerateKey {
         directory: "d".into(),
         purpose,
@@ -121,38 +125,38 @@ fn scopes_are_explained_only_online() {
 }
 
 #[test]
-fn generated_keys_are_for_signing_by_default() {
-    use KeyUse::{Sealing, Signing};
+fn use_algorithm_and_first_use_of_a_generated_key_are_optional() {
+    let sealing = Some(KeyUse::Sealing);
     let at = "2030-01-31T12:00:00Z"
         .parse()
         .map(FirstUse::At)
         .expect("a time");
     for (arguments, command) in [
-        ("--dir d", generate(Signing, None, None)),
-        ("--dir d --use sealing", generate(Sealing, None, None)),
+        ("--dir d", generate(None, None, None)),
+        ("--dir d --use sealing", generate(sealing, None, None)),
         (
             "--dir d --alg ES256",
-            generate(Signing, Some(Algorithm::Es256), None),
+            generate(None, Some(Algorithm::Es256), None),
         ),
         (
             "--dir d --alg EdDSA",
-            generate(Signing, Some(Algorithm::EdDsa), None),
+            generate(None, Some(Algorithm::EdDsa), None),
         ),
         (
             "--dir d --alg RS256",
-            generate(Signing, Some(Algorithm::Rs256), None),
+            generate(None, Some(Algorithm::Rs256), None),
         ),
         (
             "--dir d --first-use now",
-            generate(Signing, None, Some(FirstUse::Now)),
+            generate(None, None, Some(FirstUse::Now)),
         ),
         (
             "--dir d --first-use 2030-01-31T12:00:00Z",
-            generate(Signing, None, Some(at)),
+            generate(None, None, Some(at)),
         ),
         (
             "--dir d --first-use 2030-01-31T13:00:00+01:00",
-            generate(Signing, None, Some(at)),
+            generate(None, None, Some(at)),
         ),
     ] {
         let line = format!("auth-gateway keys generate {arguments}");

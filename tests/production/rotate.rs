@@ -89,6 +89,21 @@ fn repeated_rotate_makes_each_key_once() {
 }
 
 #[test]
+fn directory_of_sealing_keys_receives_no_signing_key_unasked() {
+    let (folder, _) = aged(&[1_000], &["--use", "sealing"]);
+    let before = files(folder.path());
+    for verb in ["generate", "rotate"] {
+        let ended = keys(verb, folder.path(), &[]);
+        assert_eq!(ended.code, Some(64), "{ended:?}");
+        assert!(ended.err.contains("--use sealing"), "{}", ended.err);
+        assert_eq!(files(folder.path()), before, "{verb}");
+    }
+    done(&keys("rotate", folder.path(), &["--use", "sealing"]));
+    done(&keys("generate", folder.path(), &["--use", "signing"]));
+    assert_eq!(states(folder.path()).len(), before.len() + 2);
+}
+
+#[test]
 fn two_rotations_at_once_make_one_key() {
     let (folder, _) = aged(&[1_000], &[]);
     let rotations: Vec<_> = (0..4)
