@@ -1,11 +1,12 @@
 // A backend for a frontend. It keeps the session and the access token of each user; the browser has a cookie.
 
 import { randomBytes } from "node:crypto";
+import { fileURLToPath } from "node:url";
 import express from "express";
 
 const {
   GATEWAY_URL = "http://localhost:8080", SERVICE_URL = "http://localhost:8081", SCOPE = "urn:shop:orders:order:read",
-  ORIGIN = "http://localhost:3000", PORT = "3000",
+  PORT = "3000",
 } = process.env;
 const COOKIE = "__Host-session";
 const COOKIE_OPTIONS = { httpOnly: true, secure: true, sameSite: "strict", path: "/" };
@@ -69,17 +70,17 @@ function accessToken(session, client) {
   return session.token;
 }
 
-function forget(request, response) {
-  sessions.delete(request.sessionId);
-  response.clearCookie(COOKIE, COOKIE_OPTIONS);
+/** Refuses a target that is a whole URL, whose host would become a part of the service's address. */
+function refuseAbsoluteTargets(request, response, next) {
+  if (request.originalUrl.startsWith("/")) return next();
+  response.status(400).json({ error: "invalid_request" });
 }
 
 /** Refuses requests that other origins cause, those of the same site included. */
 function refuseOtherOrigins(request, response, next) {
   const site = request.get("Sec-Fetch-Site");
-  const isSameOrigin = site === undefined ? request.get("Origin") === ORIGIN : site === "same-origin";
-  if (isSameOrigin) return next();
-  response.status(403).json({ error: "other_origin" });
+  if (site === "same-origin") return next();
+  response.status(403).json({ error: site === undefined ? "browser_not_supported" : "other_origin" });
 }
 
 function findSession(request, _, next) {
@@ -108,8 +109,8 @@ app.use((_, response, next) => {
   });
   next();
 });
-app.use(express.static(new URL("page", import.meta.url).pathname));
-app.use(["/bff", "/api"], refuseOtherOrigins, findSession, (_, response, next) => {
+app.use(express.static(fileURLToPath(new URL("page", import.meta.url))));
+app.use(["/bff", "/api"], refuseAbsoluteTargets, refuseOtherOrigins, findSession, (_, response, next) => {
   response.set("Cache-Control", "no-store");
   next();
 });
@@ -118,7 +119,7 @@ app.post("/bff/login", express.json({ limit: "4kb" }), async (request, response)
   const { email, password, otp } = request.body ?? {};
   const session = await callGateway("login", { email, password, otp }, request.ip);
   if (request.session) {
-    forget(request, response);
+    sessions.delete(request.sessionId);
     // Without this, the earlier session ends when it expires.
     logOut(request.session, request.ip).catch((error) => console.error(`logout: ${error.message}`));
   }
@@ -134,8 +135,9 @@ app.get("/bff/session", requireSession, (request, response) => {
 });
 
 app.post("/bff/logout", requireSession, async (request, response) => {
-  // First, so that the user is logged out here also if the gateway cannot end the session.
-  forget(request, response);
+  // First, so that the user is logged out here also if the gateway cannot end the session. No response clears the cookie,
+  // whose id is worth nothing now: a late one would clear that of a new login.
+  sessions.delete(request.sessionId);
   await logOut(request.session, request.ip);
   response.json({ status: "Ok" });
 });
@@ -146,7 +148,9 @@ async function callService(request, token) {
   if (!sessions.has(request.sessionId)) throw new GatewayError("token", 401, "no_session");
   if (request.get("Content-Type")) headers["Content-Type"] = request.get("Content-Type");
   const body = ["GET", "HEAD"].includes(request.method) ? undefined : request.body;
-  return fetch(SERVICE_URL + request.originalUrl.slice("/api".length), {
+  // Relative, so that the origin is that of the service, whatever the target is.
+  const url = new URL(`.${request.originalUrl.slice("/api".length)}`, `${SERVICE_URL}/`);
+  return fetch(url, {
     method: request.method, headers, body, redirect: "manual", signal: AbortSignal.timeout(TIMEOUT_MS),
   });
 }
@@ -169,7 +173,7 @@ app.all("/api/{*path}", requireSession, express.raw({ type: () => true, limit: "
 app.use((error, request, response, _) => {
   if (error instanceof GatewayError) {
     // The session has ended at the IAM, or an operator has revoked it.
-    if (error.status === 401 && error.operation === "token") forget(request, response);
+    if (error.status === 401 && error.operation === "token") sessions.delete(request.sessionId);
     if (error.retryAfter) response.set("Retry-After", error.retryAfter);
     return response.status(error.status).json({ error: error.code });
   }
@@ -177,4 +181,4 @@ app.use((error, request, response, _) => {
   response.status(status).json({ error: status === 502 ? "service_failed" : "invalid_request" });
 });
 
-app.listen(Number(PORT), "127.0.0.1", () => console.log(`${ORIGIN} is ready`));
+app.listen(Number(PORT), "127.0.0.1", () => console.log(`http://localhost:${PORT} is ready`));

@@ -1,7 +1,8 @@
 // The example of a backend for the frontend (examples/bff), with its page, and attacked from other origins.
 
 import assert from "node:assert/strict";
-import { createServer } from "node:http";
+import { once } from "node:events";
+import { createServer, request as send } from "node:http";
 import { after, before, beforeEach, test } from "node:test";
 import { chromium } from "playwright-core";
 import { ARGUMENTS } from "./fixture.js";
@@ -12,14 +13,15 @@ const SCOPE = "urn:shop:orders:order:read";
 const BOUND = { timeout: 60_000 };
 
 let browser, service, pages, context, page;
-// What the service receives, and how many of these requests it refuses.
-let served, refusals;
+// What the service receives, how many of these requests it refuses, and what it waits for before it responds.
+let served, refusals, released;
 
 const listen = (server, port) => new Promise((listening) => server.listen(port, listening));
 
 before(async () => {
-  service = createServer((request, response) => {
+  service = createServer(async (request, response) => {
     served.push({ path: request.url, authorization: request.headers.authorization, cookie: request.headers.cookie });
+    await released;
     if (refusals > 0) response.statusCode = 401;
     refusals -= 1;
     response.setHeader("Content-Type", "application/json").end('["order 1"]');
@@ -40,6 +42,7 @@ beforeEach(async () => {
   await context?.close();
   served = [];
   refusals = 0;
+  released = undefined;
   context = await browser.newContext();
   context.setDefaultTimeout(15_000);
   page = await context.newPage();
@@ -69,9 +72,12 @@ async function contentOf(request) {
 }
 
 /** The status of a call of the page. */
-const status = (method, path) => page.evaluate(
-  ([method, path]) => fetch(path, { method }).then((response) => response.status), [method, path],
-);
+const status = (method, path, json) => page.evaluate(async ([method, path, json]) => {
+  const options = json && { headers: { "Content-Type": "application/json" }, body: JSON.stringify(json) };
+  return (await fetch(path, { method, ...options })).status;
+}, [method, path, json]);
+
+const logInAgain = () => status("POST", "/bff/login", { email: EMAIL, password: PASSWORD });
 
 test("the page logs in, calls the service and logs out, and gets no token", BOUND, async () => {
   const received = [];
@@ -114,14 +120,34 @@ test("a login gives a new cookie, and the one before is worth nothing", BOUND, a
   await logIn();
   await sees("Logged in.");
   const [before] = await context.cookies();
-  await page.evaluate(([email, password]) => fetch("/bff/login", {
-    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ email, password }),
-  }), [EMAIL, PASSWORD]);
+  assert.equal(await logInAgain(), 200);
   const [now] = await context.cookies();
   assert.notEqual(now.value, before.value);
   assert.equal(await status("GET", "/bff/session"), 200);
   await context.addCookies([before]);
   assert.equal(await status("GET", "/bff/session"), 401);
+});
+
+test("a late response for an earlier session leaves the cookie of the new one", BOUND, async () => {
+  await logIn();
+  await sees("Logged in.");
+  // The service holds its response to the earlier session, which has ended when a new token for it is needed.
+  let release;
+  released = new Promise((resolve) => { release = resolve; });
+  refusals = 1;
+  const isCalled = once(service, "request");
+  const refused = status("GET", "/api/orders");
+  await isCalled;
+  assert.equal(await logInAgain(), 200);
+  release();
+  assert.equal(await refused, 401);
+  assert.equal(await status("GET", "/bff/session"), 200);
+  // The response to the logout comes after that to the login.
+  await mock("POST", "faults", { operation: "logout", times: 1, delay: { fixed: "1s" } });
+  const loggedOut = status("POST", "/bff/logout");
+  assert.equal(await logInAgain(), 200);
+  await loggedOut;
+  assert.equal(await status("GET", "/bff/session"), 200);
 });
 
 test("requests at the same time share one exchange", BOUND, async () => {
@@ -144,19 +170,19 @@ test("a refused login and an ended session are shown", BOUND, async () => {
   await page.getByRole("button", { name: "Load the orders" }).click();
   await sees("invalid_grant");
   await page.locator("#login:not([hidden])").waitFor();
-  assert.deepEqual([await context.cookies(), served], [[], []]);
+  assert.equal(await status("GET", "/bff/session"), 401);
+  assert.deepEqual(served, []);
 });
 
 test("a logout that the gateway cannot carry out logs the user out here", BOUND, async () => {
   await logIn();
   await sees("Logged in.");
-  const [cookie] = await context.cookies();
   await mock("POST", "faults", { operation: "logout", answer: "unreachable" });
   await page.getByRole("button", { name: "Log out" }).click();
   await sees("temporarily_unavailable");
   await page.locator("#login:not([hidden])").waitFor();
-  assert.deepEqual(await context.cookies(), []);
-  await context.addCookies([cookie]);
+  const [cookie] = await context.cookies();
+  assert.match(cookie.value, /^[\w-]{43}$/);
   assert.equal(await status("GET", "/api/orders"), 401);
   assert.deepEqual(served, []);
   await mock("DELETE", "faults");
@@ -210,10 +236,29 @@ test("pages of other origins cause nothing, with and without the cookie", BOUND,
 });
 
 test("a program without a browser's headers is refused", BOUND, async () => {
-  for (const headers of [{}, { Origin: "https://evil.test" }, { Origin: "null" }, { Origin: BFF_URL, "Sec-Fetch-Site": "same-site" }]) {
+  for (const [headers, error] of [
+    [{}, "browser_not_supported"],
+    [{ Origin: BFF_URL }, "browser_not_supported"],
+    [{ Origin: BFF_URL, "Sec-Fetch-Site": "same-site" }, "other_origin"],
+    [{ Origin: BFF_URL, "Sec-Fetch-Site": "none" }, "other_origin"],
+  ]) {
     const response = await fetch(`${BFF_URL}/bff/login`, { method: "POST", headers });
-    assert.equal(response.status, 403, JSON.stringify(headers));
+    assert.deepEqual([response.status, await response.json()], [403, { error }], JSON.stringify(headers));
   }
-  const response = await fetch(`${BFF_URL}/bff/session`, { headers: { Origin: BFF_URL } });
+  const response = await fetch(`${BFF_URL}/bff/session`, { headers: { "Sec-Fetch-Site": "same-origin" } });
   assert.equal(response.status, 401);
+});
+
+test("a target that is a whole URL is refused, also if it would change the host of the service", BOUND, async () => {
+  await logIn();
+  await sees("Logged in.");
+  const [{ name, value }] = await context.cookies();
+  const { port } = new URL(BFF_URL);
+  for (const path of ["a://.evil.test/api/orders", `${BFF_URL}/api/orders`]) {
+    const headers = { Cookie: `${name}=${value}`, "Sec-Fetch-Site": "same-origin" };
+    const [response] = await once(send({ host: "127.0.0.1", port, path, headers }).end(), "response");
+    response.resume();
+    assert.equal(response.statusCode, 400, path);
+  }
+  assert.deepEqual(served, []);
 });
