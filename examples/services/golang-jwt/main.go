@@ -37,6 +37,8 @@ func main() {
 		RefreshInterval: maxAge,
 		// keyfunc fetches the keys for an unknown key id at most once in five minutes. A request waits this long for that.
 		RateLimitWaitMax: 10 * time.Second,
+		// False. Otherwise it starts also if the keys cannot be read, and refuses every token with 401.
+		NoErrorReturnFirstHTTPReq: new(bool),
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -81,7 +83,13 @@ func main() {
 		json.NewEncoder(w).Encode(claims)
 	}))
 	http.HandleFunc("GET /verify", func(w http.ResponseWriter, r *http.Request) {
-		require(r.FormValue("scope"), func(w http.ResponseWriter, claims jwt.MapClaims) {
+		scope := r.FormValue("scope")
+		// A location of the proxy that forgets its scope. A token without a scope would have it.
+		if scope == "" {
+			http.Error(w, "no scope", http.StatusBadRequest)
+			return
+		}
+		require(scope, func(w http.ResponseWriter, claims jwt.MapClaims) {
 			text, _ := json.Marshal(claims)
 			w.Header().Set("Claims", base64.RawURLEncoding.EncodeToString(text))
 		})(w, r)
