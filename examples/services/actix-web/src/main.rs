@@ -14,7 +14,7 @@ use jsonwebtoken::jwk::{Jwk, JwkSet};
 use jsonwebtoken::{DecodingKey, Validation, decode, decode_header};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tokio::sync::RwLock;
+use tokio::sync::{Mutex, RwLock};
 
 /// The keys are read for an unknown key id at most once in this time.
 const COOLDOWN: Duration = Duration::from_secs(30);
@@ -56,7 +56,10 @@ struct Gateway {
     http: reqwest::Client,
     /// At most `keys.jwks_max_age` of the gateway.
     keys_max_age: Duration,
+    /// Since when the keys are known.
     keys: RwLock<(Instant, JwkSet)>,
+    /// The end of the last fetch, also of one that failed. Not in `keys`, whose readers do not wait for a fetch.
+    fetched: Mutex<Instant>,
 }
 
 impl Gateway {
@@ -76,13 +79,15 @@ impl Gateway {
             return Err(format!("the issuer of {issuer} is {}", metadata.issuer).into());
         }
         let keys = fetch(&http, &metadata.jwks_uri).await?;
+        let now = Instant::now();
         let seconds = env::var("KEYS_MAX_AGE").map_or(Ok(300), |seconds| seconds.parse())?;
         Ok(Self {
             metadata,
             audience,
             http,
             keys_max_age: Duration::from_secs(seconds),
-            keys: RwLock::new((Instant::now(), keys)),
+            keys: RwLock::new((now, keys)),
+            fetched: Mutex::new(now),
         })
     }
 
@@ -121,30 +126,101 @@ impl Gateway {
         Ok(decode(token, &DecodingKey::from_jwk(key)?, &validation)?.claims)
     }
 
-    /// The published key with this id.
-    async fn key(&self, kid: Option<&str>) -> reqwest::Result<Option<Jwk>> {
+    /// The published key with this id. The error is that the keys cannot be read.
+    async fn key(&self, kid: Option<&str>) -> Result<Option<Jwk>, &'static str> {
         let Some(kid) = kid else { return Ok(None) };
-        {
-            let cached = self.keys.read().await;
-            if let Some(key) = cached.1.find(kid)
-                && cached.0.elapsed() < self.keys_max_age
+        let asked = Instant::now();
+        let are_old = {
+            let keys = self.keys.read().await;
+            let are_old = keys.0.elapsed() >= self.keys_max_age;
+            if let Some(key) = keys.1.find(kid)
+                && !are_old
             {
                 return Ok(Some(key.clone()));
             }
+            are_old
+        };
+        // One request fetches the keys. The others without a key wait for it, and have its outcome.
+        let mut fetched = self.fetched.lock().await;
+        if *fetched < asked && (are_old || fetched.elapsed() >= COOLDOWN) {
+            let result = fetch(&self.http, &self.metadata.jwks_uri).await;
+            *fetched = Instant::now();
+            if let Ok(keys) = result {
+                *self.keys.write().await = (*fetched, keys);
+            }
         }
-        // One request fetches the keys, and the others wait for it.
-        let mut cached = self.keys.write().await;
-        let age = cached.0.elapsed();
-        if age >= self.keys_max_age || (age >= COOLDOWN && cached.1.find(kid).is_none()) {
-            *cached = (
-                Instant::now(),
-                fetch(&self.http, &self.metadata.jwks_uri).await?,
-            );
+        let keys = self.keys.read().await;
+        if keys.0 < *fetched {
+            return Err("the keys of the gateway cannot be read");
         }
-        Ok(cached.1.find(kid).cloned())
+        Ok(keys.1.find(kid).cloned())
     }
 }
 
 async fn fetch(http: &reqwest::Client, url: &str) -> reqwest::Result<JwkSet> {
     http.get(url).send().await?.error_for_status()?.json().await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use actix_web::rt::{net::TcpListener, spawn};
+    use serde_json::json;
+
+    use super::*;
+
+    /// It has one key, which it read before the cooldown. The gateway accepts connections and does not respond.
+    async fn service() -> Result<(Data<Gateway>, TcpListener), Box<dyn Error>> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let issuer = format!("http://{}", listener.local_addr()?);
+        let key =
+            json!({"kid": "known", "kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "x": "AAAA"});
+        let read = Instant::now() - COOLDOWN;
+        let gateway = Data::new(Gateway {
+            metadata: Metadata {
+                jwks_uri: format!("{issuer}/keys"),
+                issuer,
+            },
+            audience: "https://orders.example".to_owned(),
+            http: reqwest::Client::builder().no_proxy().build()?,
+            keys_max_age: COOLDOWN * 10,
+            keys: RwLock::new((read, serde_json::from_value(json!({"keys": [key]}))?)),
+            fetched: Mutex::new(read),
+        });
+        Ok((gateway, listener))
+    }
+
+    /// What it returns without waiting for anything.
+    fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        }
+    }
+
+    #[actix_web::test]
+    async fn a_known_key_does_not_wait_for_a_gateway_that_does_not_respond()
+    -> Result<(), Box<dyn Error>> {
+        let (gateway, listener) = service().await?;
+        for _ in 0..5 {
+            let gateway = gateway.clone();
+            spawn(async move { gateway.key(Some("unknown")).await });
+        }
+        let _fetching = listener.accept().await?;
+        let found = at_once(gateway.key(Some("known")));
+        assert!(matches!(found, Some(Ok(Some(_)))), "{found:?}");
+        Ok(())
+    }
+
+    #[actix_web::test]
+    async fn a_failed_fetch_is_not_repeated_within_the_cooldown() -> Result<(), Box<dyn Error>> {
+        let (gateway, listener) = service().await?;
+        drop(listener);
+        assert!(gateway.key(Some("unknown")).await.is_err());
+        let again = at_once(gateway.key(Some("unknown")));
+        assert!(matches!(again, Some(Err(_))), "{again:?}");
+        Ok(())
+    }
 }
