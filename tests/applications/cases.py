@@ -1,5 +1,5 @@
 """What every client must do: `SCRIPTED` with a scripted server, `REAL` with a gateway and the mock IAM. `PYTHON` is for that
-language, whose HTTP client has no time limit of a whole request."""
+language, whose HTTP client has no time limit of a whole request; `RUST` is for that one, which has several runtimes."""
 
 import json
 import re
@@ -27,7 +27,7 @@ DETAILS = {"error_description": "for people", "request_id": "request-1"}
 UNAVAILABLE = {"error": "temporarily_unavailable", **DETAILS}
 HTML = "<html>not of the gateway</html>"
 
-SCRIPTED, REAL, PYTHON = [], [], []
+SCRIPTED, REAL, PYTHON, RUST = [], [], [], []
 
 
 def scripted(case):
@@ -42,6 +42,11 @@ def real(case):
 
 def python(case):
     PYTHON.append(case)
+    return case
+
+
+def rust(case):
+    RUST.append(case)
     return case
 
 
@@ -507,6 +512,16 @@ def a_call_after_a_failed_exchange_makes_a_new_one(client, server):
     resumed(client, server)
     equal(client.error("token", scope=READ)["error"], "GatewayFault")
     client("token", scope=READ)
+
+
+@rust
+def an_exchange_that_ended_with_its_runtime_is_made_again(client, server):
+    server.prescribe("token", silent, issued())
+    resumed(client, server)
+    client("start_in_runtime", scope=READ)
+    server.wait_for("token", 1)
+    client("end_runtime")
+    equal(client("token", scope=READ)["value"], "secret-token-1")
 
 
 @scripted

@@ -28,6 +28,7 @@ use futures_util::future::{BoxFuture, Shared};
 use reqwest::header::RETRY_AFTER;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
+use tokio::task::AbortHandle;
 
 // A token is renewed after 70 to 85 % of its lifetime, at random, so that clients do not renew together. It is not used
 // in the last 5 %, so that it does not expire on the way to a service.
@@ -271,8 +272,13 @@ struct SessionState {
 struct Cache {
     over: bool,
     tokens: HashMap<String, Cached>,
-    /// Those in progress.
-    exchanges: HashMap<String, Shared<BoxFuture<'static, Result<AccessToken>>>>,
+    /// Those in progress or interrupted. One that ends in another way removes itself.
+    exchanges: HashMap<String, Exchange>,
+}
+
+struct Exchange {
+    task: AbortHandle,
+    outcome: Shared<BoxFuture<'static, Result<AccessToken>>>,
 }
 
 #[derive(Clone)]
@@ -311,7 +317,7 @@ impl Session {
     ///
     /// `SessionOver`, `Unavailable`, `RequestRefused` or `GatewayFault`.
     pub async fn access_token(&self, scope: &str) -> Result<AccessToken> {
-        let exchange = {
+        let outcome = {
             let mut cache = self.0.active()?;
             let now = self.0.calls.options.timing.now();
             let usable = cache
@@ -319,7 +325,12 @@ impl Session {
                 .get(scope)
                 .filter(|cached| now < cached.usable_until)
                 .cloned();
-            let running = cache.exchanges.get(scope).cloned();
+            let running = cache
+                .exchanges
+                .get(scope)
+                // Otherwise it was interrupted, such as by the end of the runtime of its first caller.
+                .filter(|exchange| !exchange.task.is_finished())
+                .map(|exchange| exchange.outcome.clone());
             match (usable, running) {
                 (Some(cached), running) if running.is_some() || now < cached.renew_at => {
                     return Ok(cached.token);
@@ -328,16 +339,20 @@ impl Session {
                 (usable, None) => {
                     let task = tokio::spawn(Arc::clone(&self.0).run(scope.to_owned(), usable));
                     let interrupted = || Err(Error::fault("the exchange was interrupted"));
-                    let exchange = task
-                        .map(move |done| done.unwrap_or_else(|_| interrupted()))
-                        .boxed()
-                        .shared();
-                    cache.exchanges.insert(scope.to_owned(), exchange.clone());
-                    exchange
+                    let exchange = Exchange {
+                        task: task.abort_handle(),
+                        outcome: task
+                            .map(move |done| done.unwrap_or_else(|_| interrupted()))
+                            .boxed()
+                            .shared(),
+                    };
+                    let outcome = exchange.outcome.clone();
+                    cache.exchanges.insert(scope.to_owned(), exchange);
+                    outcome
                 }
             }
         };
-        exchange.await
+        outcome.await
     }
 
     /// Removes a token that a service refused with 401, so that the next call makes a new one.

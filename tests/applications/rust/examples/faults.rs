@@ -7,6 +7,7 @@ use auth_gateway_client::{AccessToken, AuthGateway, Credentials, Error, Options,
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::runtime::Runtime;
 
 struct Clock {
     began: Instant,
@@ -40,6 +41,8 @@ struct Objects {
 struct Faults {
     clock: Arc<Clock>,
     objects: Mutex<Objects>,
+    /// In addition to that of `main`.
+    runtime: Mutex<Option<Runtime>>,
 }
 
 impl Faults {
@@ -82,6 +85,17 @@ impl Faults {
                 let made = session().access_token(&text("scope")).await?;
                 keep(&|objects| objects.token = Some(made.clone()));
                 return Ok(json!({"value": made.value.expose_secret(), "scope": made.scope}));
+            }
+            "start_in_runtime" => {
+                let (session, scope) = (session(), text("scope"));
+                let runtime = Runtime::new().unwrap();
+                runtime.spawn(async move { session.access_token(&scope).await });
+                *self.runtime.lock().unwrap() = Some(runtime);
+            }
+            "end_runtime" => {
+                let runtime = self.runtime.lock().unwrap().take();
+                // A runtime that waits for the end of another one in a task panics.
+                std::thread::spawn(move || drop(runtime)).join().unwrap();
             }
             "discard" => session().discard(objects.token.as_ref().unwrap()),
             "logout" => session().log_out().await?,
@@ -137,6 +151,7 @@ async fn main() {
     let faults = Arc::new(Faults {
         clock: Arc::new(clock),
         objects: Mutex::default(),
+        runtime: Mutex::default(),
     });
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = lines.next_line().await.unwrap() {
