@@ -139,7 +139,8 @@ class MockGateway:
         headers = self.headers | ({} if body is None else {"Content-Type": "application/json"})
         request = urllib.request.Request(url, data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=60) as response:
+            # Longer than `journal.wait` can take.
+            with urllib.request.urlopen(request, timeout=70) as response:
                 return parsed(response.read())
         except urllib.error.HTTPError as refused:
             with refused:

@@ -1,5 +1,6 @@
 """What a test can do with the mock IAM."""
 
+import urllib.request
 from datetime import datetime, timedelta, timezone
 
 import jwt
@@ -99,6 +100,21 @@ def test_a_hundred_exchanges_call_the_iam_once(mock_gateway):
         mock_gateway.exchange(session, READ)
     [call] = mock_gateway.journal.wait(1, operation="introspection", session=session.session_id)
     assert (call.user, call.outcome, call.session_id) == (ALICE, "ok", session.session_id)
+
+
+def test_a_call_may_take_longer_than_the_longest_wait(mock_gateway, monkeypatch):
+    limits, urlopen = [], urllib.request.urlopen
+
+    def recorded(request, timeout):
+        limits.append(timeout)
+        return urlopen(request, timeout=timeout)
+
+    log_in(mock_gateway)
+    monkeypatch.setattr(urllib.request, "urlopen", recorded)
+    [call] = mock_gateway.journal.wait(1, timeout="60s")
+    assert call.user == ALICE
+    [limit] = limits
+    assert limit > 60
 
 
 def test_a_signed_token_is_verified_by_the_published_keys(mock_gateway):

@@ -126,7 +126,9 @@ type Filter struct{ Operation, User, Outcome, RequestID, Session string }
 
 var running Address
 
-// Main runs the tests of a package with one gateway, and returns the exit code for os.Exit.
+// Main runs the tests of a package with one gateway, and returns the exit code for os.Exit. The gateway stops after the tests.
+// If a test panics, or `go test` reaches its time limit, the process of the tests ends at once and the gateway continues: end
+// it by its process id.
 func Main(m *testing.M) int {
 	stop, err := start()
 	if err != nil {
