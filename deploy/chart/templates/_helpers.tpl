@@ -134,6 +134,11 @@ capabilities: { drop: [ALL] }
 {{- end }}
 {{- end }}
 
+{{- /* A key that is not bare, such as a claim with dots, is a string. */}}
+{{- define "auth-gateway.toml.key" -}}
+{{- if regexMatch "^[A-Za-z0-9_-]+$" . }}{{ . }}{{ else }}{{ toRawJson . }}{{ end }}
+{{- end }}
+
 {{- /* JSON strings are TOML strings. Helm reads all numbers as floats; most numbers of the settings must be integers. */}}
 {{- define "auth-gateway.toml.value" -}}
 {{- if kindIs "string" . }}{{ toRawJson . }}
@@ -141,7 +146,7 @@ capabilities: { drop: [ALL] }
 {{- else if kindIs "slice" . }}[
 {{- range $index, $item := . }}{{ if $index }}, {{ end }}{{ include "auth-gateway.toml.value" $item }}{{ end }}]
 {{- else if kindIs "map" . }}{
-{{- range $index, $key := keys . | sortAlpha }}{{ if $index }}, {{ end }}{{ $key }} = {{ include "auth-gateway.toml.value" (get $ $key) }}{{ end }}}
+{{- range $index, $key := keys . | sortAlpha }}{{ if $index }}, {{ end }}{{ include "auth-gateway.toml.key" $key }} = {{ include "auth-gateway.toml.value" (get $ $key) }}{{ end }}}
 {{- else if eq (floor .) (float64 .) }}{{ int64 . }}
 {{- else }}{{ . }}
 {{- end }}
@@ -157,12 +162,13 @@ capabilities: { drop: [ALL] }
 [{{ . }}]
 {{- end }}
 {{- $header = "" }}
-{{ $key }} = {{ include "auth-gateway.toml.value" $value }}
+{{ include "auth-gateway.toml.key" $key }} = {{ include "auth-gateway.toml.value" $value }}
 {{- end }}
 {{- end }}
 {{- range $key, $value := .table }}
 {{- if kindIs "map" $value }}
-{{- include "auth-gateway.toml.table" (dict "path" (ternary (printf "%s.%s" $path $key) $key (ne $path "")) "table" $value) }}
+{{- $inner := include "auth-gateway.toml.key" $key | printf "%s.%s" $path | trimPrefix "." }}
+{{- include "auth-gateway.toml.table" (dict "path" $inner "table" $value) }}
 {{- end }}
 {{- end }}
 {{- end }}
