@@ -155,11 +155,11 @@ impl Observer for Calls {
 }
 
 fn with_source(iam: &str, source: PermissionSource) -> (WithPermissionSource, Arc<Calls>) {
-    with_source_at(clock(), iam, source)
+    with_source_at(&clock(), iam, source)
 }
 
 fn with_source_at(
-    clock: Arc<dyn Clock>,
+    clock: &Arc<dyn Clock>,
     iam: &str,
     source: PermissionSource,
 ) -> (WithPermissionSource, Arc<Calls>) {
@@ -174,9 +174,9 @@ fn with_source_at(
     let observer: Arc<dyn Observer> = Arc::<Calls>::clone(&calls);
     let name = "tested".into();
     let iam = Arc::new(ArcSwap::from_pointee(adapter(iam)));
-    let iam = ResilientAdapter::new(&name, iam, limits, &clock, &observer);
+    let iam = ResilientAdapter::new(&name, iam, limits, clock, &observer);
     let source = Arc::new(ArcSwap::from_pointee(source));
-    let iam = WithPermissionSource::new(&name, Arc::new(iam), source, &clock, &observer);
+    let iam = WithPermissionSource::new(&name, Arc::new(iam), source, clock, &observer);
     (iam, calls)
 }
 
@@ -298,7 +298,7 @@ async fn circuit_of_a_policy_server_that_is_not_called_half_opens_at_a_probe_aft
     let source = PermissionSource::Http(Box::new(policy_server(&server.url())), LIMIT);
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
-    let (iam, calls) = with_source_at(time, &upstream.url(), source);
+    let (iam, calls) = with_source_at(&time, &upstream.url(), source);
     for _ in 0..20 {
         iam.introspect(&session()).await.expect_err("no decision");
     }
