@@ -189,7 +189,7 @@ impl Sink for Output {
         while let Err(error) = self.write_rest(&lines, &mut written) {
             self.progress.failed(&error);
             if is_last {
-                let lost = lines_in(lines.get(written..).unwrap_or_default());
+                let lost = lines_in(batch.get(written..).unwrap_or_default());
                 self.progress.metrics.families.audit_lines_lost.inc_by(lost);
                 tracing::error!(lost, "lines of the audit log are lost");
                 return;

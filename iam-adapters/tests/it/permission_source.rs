@@ -302,6 +302,8 @@ async fn circuit_of_a_policy_server_that_is_not_called_half_opens_at_a_probe_aft
     for _ in 0..20 {
         iam.introspect(&session()).await.expect_err("no decision");
     }
+    // The probe's token is invalid.
+    upstream.on(INTROSPECTION, Answer::json(200, json!({"active": false})));
     let open = (Operation::Permissions, Circuit::Open);
     let half_open = (Operation::Permissions, Circuit::HalfOpen);
     iam.probe().await.expect("a probe");
