@@ -356,11 +356,10 @@ impl Fixture for Server {
         adapter_with_claims(&self.settings("basic"), claims)
     }
 
-    /// Neither server states attributes of users.
+    /// Neither server states attributes of users, or an integer that is not about one token.
     fn claim_members(&self) -> ClaimMembers {
         ClaimMembers::Fixed(&[
             ("username", ClaimType::Text),
-            ("exp", ClaimType::Integer),
             ("active", ClaimType::Boolean),
             ("username", ClaimType::ListOfTexts),
         ])
