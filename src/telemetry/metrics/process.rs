@@ -1,13 +1,14 @@
 //! The metrics of the process, by the names that all Prometheus clients use.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use procfs::process::{LimitValue, Process};
 use procfs::{ProcResult, page_size, ticks_per_second};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::system::sysinfo;
 
 use super::registered;
 
@@ -31,14 +32,20 @@ families! {
 
 impl ProcessFamilies {
     /// `None`: the sandbox has no `/proc`.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "Prometheus has only such numbers"
+    )]
     pub(super) fn of_this_process(registry: &mut Registry) -> Option<Self> {
         let stat = Process::myself().and_then(|process| process.stat()).ok()?;
         let families = Self::registered_in(registry.sub_registry_with_prefix("process"));
         // Without the time of the boot in `/proc/stat`, which `ProcSubset=pid` of systemd hides. Once,
-        // because a correction of the clock would look like a restart.
-        let age = seconds(clock_gettime(ClockId::Boottime)) - seconds_of_ticks(stat.starttime);
-        let started = seconds(clock_gettime(ClockId::Realtime)) - age;
-        families.start_time.set(started);
+        // because a correction of the clock would look like a restart. The uptime is in whole seconds.
+        let age = sysinfo().uptime as f64 - seconds_of_ticks(stat.starttime);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        families
+            .start_time
+            .set(now.unwrap_or_default().as_secs_f64() - age);
         Some(families)
     }
 
@@ -69,12 +76,4 @@ impl ProcessFamilies {
 )]
 fn seconds_of_ticks(ticks: u64) -> f64 {
     ticks as f64 / ticks_per_second() as f64
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "Prometheus has only such numbers"
-)]
-fn seconds(time: Timespec) -> f64 {
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
