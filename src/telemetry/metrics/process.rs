@@ -32,31 +32,24 @@ families! {
 
 impl ProcessFamilies {
     /// `None`: the sandbox has no `/proc`.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "Prometheus has only such numbers"
-    )]
     pub(super) fn of_this_process(registry: &mut Registry) -> Option<Self> {
-        let stat = Process::myself().and_then(|process| process.stat()).ok()?;
-        let families = Self::registered_in(registry.sub_registry_with_prefix("process"));
-        // Without the time of the boot in `/proc/stat`, which `ProcSubset=pid` of systemd hides. Once,
-        // because a correction of the clock would look like a restart. The uptime is in whole seconds.
-        let age = sysinfo().uptime as f64 - seconds_of_ticks(stat.starttime);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        families
-            .start_time
-            .set(now.unwrap_or_default().as_secs_f64() - age);
-        Some(families)
+        let is_readable = Process::myself().is_ok();
+        is_readable.then(|| Self::registered_in(registry.sub_registry_with_prefix("process")))
     }
 
     #[expect(
         clippy::cast_precision_loss,
         reason = "Prometheus has only such numbers"
     )]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the uptime is one of the system, and so is the time"
+    )]
     pub(super) fn update(&self) -> ProcResult<()> {
         let process = Process::myself()?;
         let stat = process.stat()?;
-        let used = seconds_of_ticks(stat.utime + stat.stime).to_bits();
+        let seconds = |ticks: u64| ticks as f64 / ticks_per_second() as f64;
+        let used = seconds(stat.utime + stat.stime).to_bits();
         self.cpu.inner().store(used, Ordering::Relaxed);
         self.max_fds
             .set(match process.limits()?.max_open_files.soft_limit {
@@ -66,14 +59,14 @@ impl ProcessFamilies {
         self.open_fds.set(process.fd_count()? as u64);
         self.resident_memory.set(stat.rss * page_size());
         self.virtual_memory.set(stat.vsize);
+        // Once, because a correction of the clock would look like a restart.
+        if self.start_time.get() <= 0.0 {
+            // `ProcSubset=pid` of systemd hides the time of the boot in `/proc/stat`. The uptime is in whole seconds.
+            let age = sysinfo().uptime as f64 - seconds(stat.starttime);
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let now = now.unwrap_or_default().as_secs_f64();
+            self.start_time.set(now - age);
+        }
         Ok(())
     }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "Prometheus has only such numbers"
-)]
-fn seconds_of_ticks(ticks: u64) -> f64 {
-    ticks as f64 / ticks_per_second() as f64
 }
