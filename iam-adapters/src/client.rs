@@ -13,7 +13,7 @@ use reqwest::header::{AGE, DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, ClientBuilder, Request, RequestBuilder, StatusCode, redirect, retry};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::{Error as PemError, PemObject as _};
+use rustls::pki_types::pem::Error as PemError;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, RootCertStore};
@@ -27,7 +27,7 @@ use crate::clock::{self, Clock, Moment};
 use crate::error::{Detail, IamError, Misconfiguration};
 use crate::trace::{self, ChildSpan};
 use crate::types::ClientContext;
-use crate::{files, json};
+use crate::{files, json, pem};
 
 pub(crate) use fault::tls_reason;
 
@@ -176,10 +176,7 @@ pub(crate) fn certificates(
         return Ok(Vec::new());
     };
     let path = file.to_owned();
-    let opened = files::open(file).map_err(PemError::Io);
-    let read: Result<Vec<_>, _> =
-        opened.and_then(|file| CertificateDer::pem_reader_iter(file).collect());
-    let certificates = match read {
+    let certificates = match pem::read_certificates(file) {
         Ok(certificates) => certificates,
         Err(PemError::Io(source)) => return Err(ClientError::Unreadable { path, source }),
         Err(_) => return Err(ClientError::NotCertificates(path)),

@@ -36,11 +36,18 @@ pub fn certified_key(
     })
 }
 
+/// The certificates of a PEM file.
+///
+/// # Errors
+///
+/// The file cannot be read, or a part of it is not PEM.
+pub(crate) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PemError> {
+    let file = files::open(path).map_err(PemError::Io)?;
+    CertificateDer::pem_reader_iter(file).collect()
+}
+
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let opened = files::open(path).map_err(PemError::Io);
-    let read: Result<Vec<_>, _> =
-        opened.and_then(|file| CertificateDer::pem_reader_iter(file).collect());
-    let reason = match read {
+    let reason = match read_certificates(path) {
         Ok(certificates) if certificates.is_empty() => "not a PEM certificate chain".to_owned(),
         Ok(certificates) => return Ok(certificates),
         Err(PemError::Io(error)) => files::reason(&error),

@@ -1,6 +1,7 @@
 //! Writes the lines to a file or to standard output. A line that cannot be written is kept, and tried
 //! again, until the process stops.
 
+use std::borrow::Cow;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::mem;
@@ -162,11 +163,13 @@ impl Output {
         Ok(())
     }
 
-    /// The line about those of these lost lines that were not reported. Empty if there are none.
-    fn report_of(&self, lost: u64) -> Vec<u8> {
+    /// A batch, with the line about those of these lost lines that were not reported, if there are any.
+    fn with_report<'b>(&self, batch: &'b [u8], lost: u64) -> Cow<'b, [u8]> {
         match lost - self.reported {
-            0 => Vec::new(),
-            count => Line::lines_lost(count).to_json(self.clock.now()),
+            0 => batch.into(),
+            count => [batch, &Line::lines_lost(count).to_json(self.clock.now())]
+                .concat()
+                .into(),
         }
     }
 }
@@ -184,7 +187,7 @@ impl Sink for Output {
         // Lines are lost while the queue is full, so those of now came after this batch.
         let lost_until_now = self.progress.metrics.families.audit_lines_lost.get();
         // Written like the lines of the batch, so that an error in the middle of it is followed by its rest.
-        let lines = [batch, &self.report_of(lost_until_now)].concat();
+        let lines = self.with_report(batch, lost_until_now);
         let (mut written, mut is_last) = (0, false);
         while let Err(error) = self.write_rest(&lines, &mut written) {
             self.progress.failed(&error);

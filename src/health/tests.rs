@@ -5,7 +5,7 @@ use iam_adapters::resilient::{Observer, Operation};
 use iam_adapters::{IamAdapter, Misconfiguration, ResilientAdapter};
 use strum::VariantArray as _;
 use test_support::ManualClock;
-use test_support::log::{self, Written};
+use test_support::log;
 use test_support::scripted_iam::ScriptedIam;
 
 use super::*;
@@ -338,13 +338,7 @@ fn replica_without_the_revocations_of_the_others_is_not_ready_before_the_deadlin
 
 /// The lines that `action` logs.
 fn logged(action: impl FnOnce()) -> Vec<String> {
-    let lines = Written::default();
-    let writer = lines.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_writer(move || writer.clone())
-        .with_ansi(false)
-        .finish();
-    let captured = log::capture(subscriber);
+    let (lines, captured) = log::capture_lines();
     action();
     drop(captured);
     lines.text().lines().map(str::to_owned).collect()

@@ -249,7 +249,7 @@ mod tests {
     use opentelemetry::trace::{SpanBuilder, TraceContextExt as _};
     use opentelemetry_sdk::trace::RandomIdGenerator;
     use test_support::ManualClock;
-    use test_support::log::{self, Written};
+    use test_support::log;
     use test_support::scripted_upstream::{Answer, ScriptedUpstream};
     use test_support::spans::PATH;
 
@@ -323,13 +323,7 @@ mod tests {
 
     #[tokio::test]
     async fn spans_that_the_collector_rejects_are_logged_with_its_message_until_it_accepts_all() {
-        let lines = Written::default();
-        let writer = lines.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_writer(move || writer.clone())
-            .with_ansi(false)
-            .finish();
-        let _captured = log::capture(subscriber);
+        let (lines, _captured) = log::capture_lines();
         let server = ScriptedUpstream::start().await;
         let (exporter, queue, metrics) = exporter(&server);
         let mut is_failing = false;

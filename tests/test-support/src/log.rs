@@ -30,6 +30,17 @@ impl Write for Written {
     }
 }
 
+/// Keeps what this thread logs, a line of text for each event, until the guard is dropped.
+pub fn capture_lines() -> (Written, DefaultGuard) {
+    let lines = Written::default();
+    let writer = lines.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(move || writer.clone())
+        .with_ansi(false)
+        .finish();
+    (lines, capture(subscriber))
+}
+
 /// Sends what this thread logs to the subscriber until the guard is dropped.
 ///
 /// All other threads of the process log to a subscriber that wants everything and keeps nothing. Without it `tracing` can
