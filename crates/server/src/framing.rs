@@ -216,7 +216,9 @@ impl Head {
             && target.bytes().all(|byte| {
                 byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'.' | b'_')
             });
-        let is_target = is_path || Uri::try_from(target).is_ok();
+        // It would ignore what follows `#`, and a request line has none (RFC 9112 section 3.2): a proxy before the gateway may have
+        // compared the whole target with its rules.
+        let is_target = is_path || !target.contains('#') && Uri::try_from(target).is_ok();
         if Method::from_bytes(method.as_bytes()).is_err() || !is_target {
             return Err(ConnectionRefusal::MalformedHead);
         }

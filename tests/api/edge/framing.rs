@@ -23,6 +23,9 @@ fn malformed_or_ambiguous_request_is_refused_and_the_connection_is_closed() {
         "GET /nowhere HTTP/1.1\r\nHost : gateway\r\n\r\n".to_owned(),
         "GET /nowhere HTTP/1.1\r\nHost: gateway\r\nX: a\r\n b\r\n\r\n".to_owned(),
         "GET /no where HTTP/1.1\r\nHost: gateway\r\n\r\n".to_owned(),
+        "GET /nowhere#a HTTP/1.1\r\nHost: gateway\r\n\r\n".to_owned(),
+        login(&format!("Content-Length: {length}\r\n"), ALICE)
+            .replace(LOGIN, &format!("{LOGIN}#a")),
         "GET /nowhere HTTP/1.1\r\nHost: gateway\r\nX: \0\r\n\r\n".to_owned(),
         login(
             &format!("Content-Length: {length}\r\nTransfer-Encoding: chunked\r\n"),

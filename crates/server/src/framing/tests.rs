@@ -204,6 +204,8 @@ fn start() -> impl Strategy<Value = String> {
     let target = prop::sample::select(vec![
         "/",
         "/a?b",
+        "/a#b",
+        "/a?b#c",
         "*",
         "a:1",
         "http://a/",
