@@ -270,6 +270,7 @@ impl Namespaces {
         let mut restored = (self.factory)(&namespace.name, Arc::clone(mock.journal()));
         snapshot.restore_into(&restored);
         restored.mock.directory().take_over_from(mock.directory());
+        restored.mock.faults().take_over_from(mock.faults());
         if let (Some(before), Some(realm)) = (namespace.realm(), restored.realm()) {
             realm.take_over_from(before);
         }

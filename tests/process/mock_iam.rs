@@ -205,6 +205,19 @@ fn without_a_configuration_the_start_screen_contains_one_to_copy() {
 }
 
 #[test]
+fn the_start_screen_names_the_users_file_of_the_settings() {
+    let folder = TempDir::new().expect("a folder");
+    let users = users(folder.path());
+    let mut iam = GATEWAY.spawn(
+        &["mock-iam", "--listen", "127.0.0.1:0"],
+        &[("iam.mock.users_file", &users)],
+    );
+    let screen = iam.wait_for_stderr(LAST);
+    assert!(screen.contains(&format!("users       {users}")), "{screen}");
+    iam.stop();
+}
+
+#[test]
 fn the_mock_stops_at_once_during_a_hanging_request() {
     let mut iam = GATEWAY.spawn(&["mock-iam", "--listen", "127.0.0.1:0"], &[]);
     let address = listening(&mut iam);

@@ -122,8 +122,7 @@ fn mock_settings(
 ) -> Result<MockIamSettings, UserError> {
     let of_mock = crate::of_kind::<MockSettings>(settings);
     let of_mock = of_mock.map_or_else(MockSettings::default, |(_, mock)| mock.clone());
-    let users_file = options.users_file.as_ref().or(of_mock.users_file.as_ref());
-    let users = mock_iam::load(users_file.map(PathBuf::as_path))
+    let users = mock_iam::load(users_file(settings, options).as_deref())
         .map_err(|invalid| UserError::Request(format!("--users-file: {invalid}")))?;
     let server_settings = server_settings(settings)?;
     let receiver = match &options.backchannel_logout_url {
@@ -144,6 +143,13 @@ fn mock_settings(
         clock: Arc::new(SystemClock::default()),
         keys: Arc::default(),
     })
+}
+
+/// Where the users are. `None`: the demo users.
+fn users_file(settings: &Settings, options: &MockIamOptions) -> Option<PathBuf> {
+    let of_mock = crate::of_kind::<MockSettings>(settings);
+    let of_mock = || of_mock.and_then(|(_, mock)| mock.users_file.clone());
+    options.users_file.clone().or_else(of_mock)
 }
 
 /// Whether the settings have a Keycloak.
@@ -220,7 +226,7 @@ fn screen(
     let named =
         (!mock_settings.address_is_url).then(|| url.as_str().trim_end_matches('/').to_owned());
     let receiver = mock_settings.backchannel_logout_url.clone();
-    let users = options.users_file.clone();
+    let users = users_file(settings, options);
     let described = has_keycloak(settings);
     let config = config.map(Path::to_owned);
     move |address| {

@@ -141,7 +141,7 @@ impl ControlError {
     /// 403: `Host` is not an allowed host.
     pub(crate) fn forbidden_host() -> Self {
         let description = "this host may not be used for the mock: use an IP address, localhost, or \
-                           a name that iam.mock.allowed_hosts lists";
+                           a name that iam.mock.allowed_hosts lists, or --allowed-hosts of mock-iam";
         Self::new(StatusCode::FORBIDDEN, Code::Forbidden, description)
     }
 

@@ -44,6 +44,25 @@ async fn reset_of_all_deletes_every_namespace_except_the_default_one() {
 }
 
 #[tokio::test]
+async fn id_of_a_fault_is_not_used_again_after_a_restore() {
+    let gateway = gateway();
+    let mock = Namespace::named(&gateway, "ids");
+    let taken = mock.call(Method::POST, "/snapshots").await.json();
+    let rule = json!({"operation": "login", "answer": "timeout"});
+    mock.fault(rule.clone()).await;
+    mock.try_log_in(ALICE)
+        .await
+        .is_error(500, "temporarily_unavailable");
+    mock.done(Method::POST, &format!("/snapshots/{}/restore", taken["id"]))
+        .await;
+    mock.fault(rule).await;
+    let faults = mock.read("/faults").await;
+    assert_eq!(faults["faults"][0]["id"], json!(2), "{faults}");
+    let journal = mock.read("/journal").await;
+    assert_eq!(journal["entries"][0]["fault"], json!(1), "{journal}");
+}
+
+#[tokio::test]
 async fn snapshot_restores_users_sessions_faults_and_time_repeatedly() {
     let gateway = gateway();
     let mock = Namespace::named(&gateway, "snapshot");

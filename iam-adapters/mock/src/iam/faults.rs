@@ -163,6 +163,13 @@ impl Faults {
         self.update_count(&rules);
     }
 
+    /// Takes the last id from the rules that these replace, so that an id in the journal names one rule.
+    pub fn take_over_from(&self, before: &Self) {
+        let last = before.rules.lock().last;
+        let mut rules = self.rules.lock();
+        rules.last = rules.last.max(last);
+    }
+
     /// The fault of a call: of the first rule that matches and whose share selects the call. Counts it.
     pub fn next(&self, operation: Operation, user: Option<&str>) -> Option<Applied> {
         if self.is_empty() {
