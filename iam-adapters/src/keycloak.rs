@@ -1,6 +1,7 @@
 //! Keycloak, 24 and later: login by direct grant, introspection of the refresh token for liveness and
 //! permissions, logout by refresh token, and logout tokens verified with the realm's keys.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -8,12 +9,14 @@ use reqwest::{RequestBuilder, StatusCode};
 use scopeguard::ScopeGuard;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize as _;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 use url::Url;
 
 use crate::abandoned;
 use crate::adapter::{Capabilities, IamAdapter};
 use crate::claims::Claims;
+use crate::clock::{Clock, Moment};
 use crate::error::{Detail, IamError, Misconfiguration};
 use crate::json::UniqueMembers;
 use crate::jwk::VerificationKeys;
@@ -41,6 +44,9 @@ const NAME: &str = "keycloak";
 /// How long a login waits for the permissions, without which it can succeed.
 const LOGIN_INTROSPECTION_DEADLINE: Duration = Duration::from_secs(2);
 
+/// How long a confirmation of the issuer applies to further inactive sessions, so that many of them cause few calls.
+const ISSUER_CONFIRMED: Duration = Duration::from_secs(1);
+
 /// One realm of a Keycloak, as one confidential client.
 #[derive(Debug)]
 struct Keycloak {
@@ -51,6 +57,10 @@ struct Keycloak {
     logout: Url,
     keys: Url,
     settings: KeycloakSettings,
+    clock: Arc<dyn Clock>,
+    /// When the call began that last confirmed the issuer of inactive sessions. Locked during such a call, so that the
+    /// others wait for it.
+    issuer_confirmed_at: Mutex<Option<Moment>>,
     /// The role with the default roles of the realm, which every user has.
     default_roles: String,
     names: PermissionNames,
@@ -172,6 +182,8 @@ impl Keycloak {
     async fn confirm_inactive(&self, session: &UpstreamSession) -> Result<Introspection, IamError> {
         self.check_client(session)?;
         if self.server.proofs.active.is_recorded() {
+            // The issuer may have changed since that proof, and then new sessions are still active.
+            self.confirm_issuer().await?;
             return Ok(Introspection::Inactive);
         }
         // Only until introspection is proven, because a refresh writes at Keycloak, extends the idle
@@ -182,6 +194,17 @@ impl Keycloak {
             Err(Rejected::InvalidGrant(_)) => Ok(Introspection::Inactive),
             Err(rejected) => Err(rejected.into_fault()),
         }
+    }
+
+    /// Confirms the issuer, unless that was done within [`ISSUER_CONFIRMED`].
+    async fn confirm_issuer(&self) -> Result<(), IamError> {
+        let mut confirmed_at = self.issuer_confirmed_at.lock().await;
+        let now = self.clock.now();
+        if confirmed_at.is_none_or(|at| now.since(at) >= ISSUER_CONFIRMED) {
+            self.server.confirm_issuer(&self.discovery).await?;
+            *confirmed_at = Some(now);
+        }
+        Ok(())
     }
 
     /// Refuses a session that names another client, because only that client may introspect or end it.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 use url::Url;
 
 use super::dialect::DIALECT;
@@ -74,7 +75,7 @@ impl AdapterSettings for KeycloakSettings {
                 &self.section(),
                 &self.client,
                 connect_deadline,
-                clock,
+                Arc::clone(&clock),
                 self.expected_issuer(),
                 DIALECT,
                 before.map(|keycloak| &keycloak.server),
@@ -86,6 +87,8 @@ impl AdapterSettings for KeycloakSettings {
             keys: protocol(&["certs"]),
             default_roles: format!("default-roles-{}", self.realm.to_lowercase()),
             settings: self.clone(),
+            clock,
+            issuer_confirmed_at: Mutex::default(),
             names: PermissionNames::new(NAME),
         }))
     }

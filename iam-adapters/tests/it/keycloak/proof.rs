@@ -1,15 +1,21 @@
-//! "Inactive" is accepted only after introspection has reported a session as active.
+//! "Inactive" is accepted only after introspection has reported a session as active, and from the configured issuer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use iam_adapters::settings::AdapterSettings as _;
 use iam_adapters::{IamAdapter, Introspection, Misconfiguration};
 use serde_json::json;
+use test_support::ManualClock;
 use test_support::scripted_upstream::keycloak::{
-    INTROSPECTION, LOGOUT, TOKEN, active, grant, inactive, refresh_token, refusal,
+    DISCOVERY, INTROSPECTION, LOGOUT, TOKEN, active, discovery, grant, inactive, refresh_token,
+    refusal,
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
-use super::{adapter, is_misconfigured, kind, log_in, session, session_of};
+use super::{
+    CONNECT_DEADLINE, adapter, is_misconfigured, kind, log_in, session, session_of, settings_with,
+};
 
 /// An adapter whose introspection has reported one session as active.
 async fn proven(upstream: &ScriptedUpstream) -> Arc<dyn IamAdapter> {
@@ -19,7 +25,7 @@ async fn proven(upstream: &ScriptedUpstream) -> Arc<dyn IamAdapter> {
 }
 
 #[tokio::test]
-async fn inactive_after_an_active_introspection_needs_no_second_call() {
+async fn inactive_after_an_active_introspection_needs_no_refresh() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = proven(&upstream).await;
     upstream.on(INTROSPECTION, inactive());
@@ -28,6 +34,52 @@ async fn inactive_after_an_active_introspection_needs_no_second_call() {
         Ok(Introspection::Inactive)
     );
     assert!(upstream.requests_to(TOKEN).is_empty());
+}
+
+/// Keycloak reports the sessions of the issuer before as inactive. They are active again once it is restored.
+#[tokio::test]
+async fn inactive_of_an_issuer_that_has_changed_or_is_not_known_ends_no_session() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let other = discovery("http://elsewhere.test/realms/shop");
+    for (answer, expected) in [
+        (other.clone(), "misconfigured"),
+        (Answer::html(200), "unreadable"),
+        (Answer::html(503), "failed"),
+        (Answer::reset(), "unreachable"),
+    ] {
+        upstream.in_good_health();
+        let keycloak = proven(&upstream).await;
+        upstream.on(INTROSPECTION, inactive()).on(DISCOVERY, answer);
+        assert_eq!(kind(&keycloak.introspect(&session()).await), expected);
+    }
+    upstream.in_good_health();
+    let keycloak = proven(&upstream).await;
+    upstream.on(INTROSPECTION, inactive()).on(DISCOVERY, other);
+    let answer = keycloak.introspect(&session()).await;
+    is_misconfigured(&answer, Misconfiguration::Issuer);
+    assert!(upstream.requests_to(TOKEN).is_empty());
+    // No password is sent either, because the proofs are reset.
+    let login = log_in(&keycloak).await;
+    is_misconfigured(&login, Misconfiguration::Issuer);
+    assert!(upstream.requests_to(TOKEN).is_empty());
+}
+
+#[tokio::test]
+async fn inactive_sessions_of_one_second_share_one_confirmation_of_the_issuer() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
+    let settings = settings_with(&upstream.url(), &json!({}));
+    let keycloak = settings.connect(Arc::<ManualClock>::clone(&clock), CONNECT_DEADLINE, None);
+    let (keycloak, session) = (keycloak.expect("an adapter"), session());
+    assert_eq!(kind(&keycloak.introspect(&session).await), "ok");
+    upstream.on(INTROSPECTION, inactive());
+    for confirmations in 1..=2 {
+        let both = tokio::join!(keycloak.introspect(&session), keycloak.introspect(&session));
+        let ended = (Ok(Introspection::Inactive), Ok(Introspection::Inactive));
+        assert_eq!(both, ended);
+        assert_eq!(upstream.requests_to(DISCOVERY).len(), confirmations);
+        clock.advance(Duration::from_secs(1));
+    }
 }
 
 #[tokio::test]
