@@ -347,7 +347,7 @@ impl Ldap {
         Ok(())
     }
 
-    /// Fails if the server knows no attribute of that name for the time of the last change of the password. That no user
+    /// Fails if entries have no attribute of that name for the time of the last change of the password. That no user
     /// has it is no fault: perhaps no password was changed.
     async fn knows_changes(&self, connection: &mut LdapConnection) -> Result<(), IamError> {
         let attribute = self.settings.schema().password_changed_attribute;
@@ -356,7 +356,7 @@ impl Ldap {
         }
         if connection.has_no_attribute(attribute).await? {
             let problem = format!(
-                "the server knows no attribute {attribute}: check password_changed_attribute"
+                "the schema has no attribute whose first name is {attribute}: check password_changed_attribute"
             );
             return Err(IamError::misconfigured(Misconfiguration::Other, problem));
         }

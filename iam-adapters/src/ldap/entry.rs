@@ -160,12 +160,11 @@ pub(super) fn compare(of_entry: Option<&str>, of_session: Option<&str>) -> Order
     of_entry.map(key).cmp(&of_session.map(key))
 }
 
-/// Whether the definition of an attribute type (RFC 4512 section 4.1.2) is that of this one.
+/// Whether the definition of an attribute type (RFC 4512 section 4.1.2) has this name first, which is that in entries.
 pub(super) fn defines(definition: &str, attribute: &str) -> bool {
     let name = attribute.split(';').next().unwrap_or_default();
-    let mut quoted = definition.split('\'').skip(1).step_by(2);
-    let oid = definition.trim_start_matches(['(', ' ']).split(' ').next();
-    oid == Some(name) || quoted.any(|one| one.eq_ignore_ascii_case(name))
+    let first = definition.split('\'').nth(1);
+    first.is_some_and(|first| first.eq_ignore_ascii_case(name))
 }
 
 /// The text of an `objectGUID`, as Windows shows it: the first three groups are little-endian.
