@@ -143,7 +143,7 @@ impl Ldap {
         user: &Entry,
     ) -> Result<Vec<String>, IamError> {
         let Some(base) = &self.settings.groups_base else {
-            return Ok(user.texts(MEMBER_OF).map(str::to_owned).collect());
+            return user.member_of();
         };
         let (rule, depth) = match self.settings.flavour {
             Flavour::ActiveDirectory => (format!(":{IN_CHAIN}:"), 1),
@@ -171,8 +171,7 @@ impl Ldap {
             containing.sort_unstable();
             containing.dedup();
             if groups.len() + containing.len() > GROUPS_MAX {
-                let problem = format!("the user is in more than {GROUPS_MAX} groups");
-                return Err(IamError::UnreadableSession(problem.into()));
+                return Err(too_many_groups());
             }
             groups.extend_from_slice(&containing);
             members = containing;
@@ -363,6 +362,10 @@ impl Ldap {
         self.has_checked_schema.store(true, Ordering::Relaxed);
         Ok(())
     }
+}
+
+fn too_many_groups() -> IamError {
+    IamError::UnreadableSession(format!("the user is in more than {GROUPS_MAX} groups").into())
 }
 
 #[async_trait]

@@ -8,7 +8,7 @@ use ldap3::SearchEntry;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::Flavour;
+use super::{Flavour, GROUPS_MAX, MEMBER_OF, too_many_groups};
 use crate::claims::{ClaimSource, ClaimType};
 use crate::error::{IamError, Refusal};
 use crate::types::Subject;
@@ -54,6 +54,29 @@ impl Entry {
     /// The value of an attribute that has one, or else the first.
     pub(super) fn text(&self, attribute: &str) -> Option<&str> {
         self.texts(attribute).next()
+    }
+
+    /// The groups in `memberOf`.
+    ///
+    /// # Errors
+    ///
+    /// [`IamError::UnreadableSession`] if there are more than [`GROUPS_MAX`], or more than the server states at once.
+    pub(super) fn member_of(&self) -> Result<Vec<String>, IamError> {
+        // Active Directory then states the first ones, under a name with their range (MS-ADTS section 3.1.1.3.1.3.3).
+        if self
+            .attributes
+            .keys()
+            .any(|name| name.starts_with("memberof;range="))
+        {
+            let problem =
+                "the server states only a part of memberOf: the user is in too many groups";
+            return Err(IamError::UnreadableSession(problem.into()));
+        }
+        let groups: Vec<_> = self.texts(MEMBER_OF).map(str::to_owned).collect();
+        if groups.len() > GROUPS_MAX {
+            return Err(too_many_groups());
+        }
+        Ok(groups)
     }
 
     /// The immutable id of the user. An `objectGUID` becomes the text that Windows shows.

@@ -168,6 +168,26 @@ fn entry_without_a_single_subject_is_unreadable() {
     }
 }
 
+#[test]
+fn more_groups_than_the_bound_or_a_part_of_them_are_unreadable() {
+    let names: Vec<_> = (0..=GROUPS_MAX).map(|n| format!("cn={n}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let groups = |attributes: &[(&str, &[&str])]| {
+        let groups = entry(attributes).member_of();
+        groups
+            .map(|groups| groups.len())
+            .map_err(|error| error.kind())
+    };
+    assert_eq!(groups(&[]), Ok(0));
+    assert_eq!(groups(&[("memberOf", &names[1..])]), Ok(GROUPS_MAX));
+    assert_eq!(groups(&[("memberOf", &names[..])]), Err("unreadable"));
+    let part = [
+        ("memberOf", &[][..]),
+        ("memberOf;range=0-1499", &names[1..]),
+    ];
+    assert_eq!(groups(&part), Err("unreadable"));
+}
+
 fn read(entry: &Entry, claims: Value) -> Result<Value, IamError> {
     let claims: ClaimSources = serde_json::from_value(claims).unwrap();
     let claims = claims.read_with(|source| entry.claim(source))?;
