@@ -286,7 +286,14 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
     async fn send(&self, connection: &Connection) -> Result<Never, RedisFault> {
         let (codec, mut refused_since) = (&self.codec, None);
         loop {
-            let batch = self.outbox.offer(BATCH_MAX, |item| codec.load(item)).await;
+            let batch = self.outbox.offer(BATCH_MAX, |item| codec.load(item));
+            if batch.is_empty() {
+                // Another replica has added what Redis refused, or it has expired.
+                refused_since = None;
+                self.change(|state| state.stored = Ok(()));
+                self.outbox.added().await;
+                continue;
+            }
             let entries = codec.encode(&batch);
             let results = connection.append(&self.stream, entries.into_iter()).await?;
             self.has_added.store(true, Ordering::Relaxed);

@@ -127,21 +127,22 @@ impl<T: Copy + Eq + Hash + Send + Sync + 'static> Outbox<T> {
         self.0.changed(guard);
     }
 
-    /// Waits for items, and offers the first ones, at most `most`, with what `load` returns. If that is nothing, the item
-    /// need not be sent any more. Until [`Self::settle`] they stay in the outbox, and are offered again.
-    pub(super) async fn offer<C>(
-        &self,
-        most: usize,
-        load: impl Fn(&T) -> Option<C>,
-    ) -> Vec<(T, C)> {
-        loop {
-            let batch = self.0.state.lock().offer(most, &load);
-            if !batch.is_empty() {
-                return batch;
-            }
-            self.0.changed(self.0.state.lock());
-            self.0.added.notified().await;
+    /// Offers the first items, at most `most`, with what `load` returns. If that is nothing, the item need not be sent any
+    /// more. Until [`Self::settle`] they stay in the outbox, and are offered again. If there are none, nothing is refused any
+    /// more, and requests wait again until their items are sent.
+    pub(super) fn offer<C>(&self, most: usize, load: impl Fn(&T) -> Option<C>) -> Vec<(T, C)> {
+        let mut state = self.0.state.lock();
+        let batch = state.offer(most, load);
+        if batch.is_empty() {
+            self.0.is_responsive.store(true, Ordering::Release);
+            self.0.changed(state);
         }
+        batch
+    }
+
+    /// Waits until an item was added since this was last called.
+    pub(super) async fn added(&self) {
+        self.0.added.notified().await;
     }
 
     /// Records the results of the last offer. What Redis refused, and what has changed since it was sent, stays.

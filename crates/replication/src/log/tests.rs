@@ -9,12 +9,16 @@ use super::*;
 use crate::format::ENTRY_LEN;
 use crate::redis::Address;
 use auth_gateway_core::Keys;
-use auth_gateway_core::event::Subscribers;
+use auth_gateway_core::event::{Subscriber, Subscribers};
 use auth_gateway_core::login_limiter::{Bound, Limits, SlowRate};
 use auth_gateway_core::replica_state::Replicas;
 
 /// A replica that is alone.
 pub(crate) fn replica() -> Arc<ReplicaState> {
+    reporting_replica(Subscribers::new([]))
+}
+
+fn reporting_replica(subscribers: Subscribers) -> Arc<ReplicaState> {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let keys = Arc::new(Keys::ephemeral(clock.now()).unwrap());
     let bound = Bound {
@@ -34,15 +38,19 @@ pub(crate) fn replica() -> Arc<ReplicaState> {
         clock,
         Arc::new(SystemRandom::new()),
         keys,
-        Subscribers::new([]),
+        subscribers,
         limits,
         Replicas::default(),
     ))
 }
 
-/// The numbers of the entries, in the order in which they were applied.
 #[derive(Debug, Default)]
-struct AppliedNumbers(Mutex<Vec<u64>>);
+struct AppliedNumbers {
+    /// The numbers of the entries, in the order in which they were applied.
+    numbers: Mutex<Vec<u64>>,
+    /// Whether no item need be sent any more.
+    has_expired: Arc<AtomicBool>,
+}
 
 impl Codec<ENTRY_LEN> for AppliedNumbers {
     type Item = u64;
@@ -56,16 +64,17 @@ impl Codec<ENTRY_LEN> for AppliedNumbers {
     }
 
     fn load(&self, _: &u64) -> Option<()> {
-        Some(())
+        (!self.has_expired.load(Ordering::Relaxed)).then_some(())
     }
 
     fn encode(&self, batch: &[(u64, ())]) -> Vec<[u8; ENTRY_LEN]> {
         batch.iter().map(|(number, ())| entry(*number)).collect()
     }
 
-    fn apply(&self, entry: &[u8; ENTRY_LEN], _: &Outbox<u64>) -> Option<EntryOutcome> {
+    fn apply(&self, entry: &[u8; ENTRY_LEN], outbox: &Outbox<u64>) -> Option<EntryOutcome> {
         let number = u64::from_be_bytes(*entry.first_chunk().unwrap());
-        self.0.lock().push(number);
+        outbox.found(&number, || true);
+        self.numbers.lock().push(number);
         None
     }
 }
@@ -91,15 +100,21 @@ pub(crate) fn address(host: &str, prefix: &str) -> Address {
     }
 }
 
-/// Receives from a Redis whose stream has the numbers from 1 on. Before each page `newest` gets the number after which it
-/// begins and whether it is one of new entries, and returns the last number of the stream; `None` ends the connection.
-async fn receive(
-    newest: impl FnMut(u64, bool) -> Option<u64> + Clone + Send + Sync + 'static,
-) -> Vec<u64> {
+/// A Redis that stores nothing, and whose stream has the numbers from 1 on. Before each page `newest` gets the number after
+/// which it begins and whether it is one of new entries, and returns the last number of the stream; `None` ends the
+/// connection.
+fn redis(newest: impl FnMut(u64, bool) -> Option<u64> + Clone + Send + Sync + 'static) -> Redis {
     let redis = Redis::over(address("redis.test", "test"), move |client, config| {
         Box::pin(open(client, config, newest.clone()))
     });
-    let redis = redis.unwrap();
+    redis.unwrap()
+}
+
+/// Receives from this Redis.
+async fn receive(
+    newest: impl FnMut(u64, bool) -> Option<u64> + Clone + Send + Sync + 'static,
+) -> Vec<u64> {
+    let redis = redis(newest);
     let log = Log::new(
         redis.revocations(),
         AppliedNumbers::default(),
@@ -109,7 +124,7 @@ async fn receive(
     let primary = redis.primary().await.unwrap();
     let connection = redis.connect(&primary).await.unwrap();
     let Err(_) = log.receive(&connection).await;
-    log.codec.0.into_inner()
+    log.codec.numbers.into_inner()
 }
 
 async fn open(
@@ -136,6 +151,9 @@ async fn serve(mut connection: DuplexStream, mut newest: impl FnMut(u64, bool) -
         let reply = match &command[..] {
             [Value::BulkString(hello), ..] if hello == b"HELLO" => {
                 b"%1\r\n+proto\r\n:3\r\n".to_vec()
+            }
+            [Value::BulkString(add), ..] if add == b"XADD" => {
+                b"-NOREPLICAS Not enough good replicas to write.\r\n".to_vec()
             }
             [
                 ..,
@@ -217,4 +235,51 @@ async fn new_entry_is_received_before_the_stream_has_been_read_again() {
     .await;
     let expected = (1..=1_500).chain([1_501]).chain(1..=1_501);
     assert_eq!(applied, expected.collect::<Vec<_>>());
+}
+
+/// Why Redis does not store entries, each time it was reported; `None`: it does.
+#[derive(Debug, Default)]
+struct ReportedRefusals(Mutex<Vec<Option<String>>>);
+
+impl Subscriber for ReportedRefusals {
+    fn on_event(&self, event: &Event<'_>) {
+        if let Event::Replication { stored, .. } = event {
+            self.0.lock().push(stored.err().map(str::to_owned));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusal_is_over_when_another_replica_has_added_the_entry_or_it_has_expired() {
+    for is_added in [true, false] {
+        let reported = Arc::<ReportedRefusals>::default();
+        let subscribers: [Arc<dyn Subscriber>; 1] = [reported.clone()];
+        let (codec, outbox) = (AppliedNumbers::default(), Outbox::new(usize::MAX));
+        let (has_expired, mut reads) = (Arc::clone(&codec.has_expired), 0);
+        // The entry has been refused for 400 s before the second read.
+        let redis = redis(move |_, _| {
+            reads += 1;
+            has_expired.store(!is_added && reads > 1, Ordering::Relaxed);
+            match reads {
+                1 => Some(0),
+                2 => Some(u64::from(is_added)),
+                _ => None,
+            }
+        });
+        let replica = reporting_replica(Subscribers::new(subscribers));
+        let log = Log::new(redis.revocations(), codec, outbox.clone(), &replica);
+        outbox.push(1);
+        let primary = redis.primary().await.unwrap();
+        // Of each connection, the server reads one command at a time.
+        let receiving = redis.connect(&primary).await.unwrap();
+        let sending = redis.connect(&primary).await.unwrap();
+        let Err(_) = tokio::select! {
+            fault = log.receive(&receiving) => fault,
+            fault = log.send(&sending) => fault,
+        };
+        let mut reported = reported.0.lock().clone();
+        reported.dedup();
+        let refusal = RedisFault::Refused("NOREPLICAS, too few of its replicas are connected");
+        assert_eq!(reported, [None, Some(refusal.to_string()), None]);
+    }
 }

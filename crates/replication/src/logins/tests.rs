@@ -1,5 +1,4 @@
 use aws_lc_rs::rand::SystemRandom;
-use futures_util::FutureExt as _;
 
 use super::*;
 use crate::log::tests::replica;
@@ -24,12 +23,7 @@ fn events_are_numbered_and_failures_remove_only_failures_from_a_full_outbox() {
         [false, false, true, true, true]
     );
     let numbers = |log| {
-        let waiting = outboxes
-            .of(log)
-            .outbox
-            .offer(9, |_| Some(()))
-            .now_or_never();
-        let waiting = waiting.unwrap();
+        let waiting = outboxes.of(log).outbox.offer(9, |_| Some(()));
         waiting
             .iter()
             .map(|(event, ())| event.number)

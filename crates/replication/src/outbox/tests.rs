@@ -72,8 +72,7 @@ impl TestOutbox {
     /// At most two; none if there are none.
     fn offer(&self) -> Batch {
         let load = |index: &RevocationIndex| self.revocations.get(index);
-        let offer = self.outbox.offer(2, load).now_or_never();
-        offer.unwrap_or_default()
+        self.outbox.offer(2, load)
     }
 
     fn settle(&self, batch: &Batch, result: &Result<(), RedisFault>) {
@@ -202,7 +201,7 @@ fn full_outbox_drops_the_oldest_items() {
     let outbox = Outbox::new(3);
     let dropped = (1..=5).map(|item| outbox.push(item));
     assert_eq!(dropped.filter(|dropped| *dropped).count(), 2);
-    let items = outbox.offer(9, |item| Some(*item)).now_or_never().unwrap();
+    let items = outbox.offer(9, |item| Some(*item));
     assert_eq!(items, [(3, 3), (4, 4), (5, 5)]);
 }
 
@@ -300,6 +299,18 @@ async fn logouts_do_not_wait_for_an_unavailable_redis_and_only_one_waits_for_a_h
     test.send(&FULL);
     test.publish(&revocation(4)).await;
     assert_eq!(started.elapsed(), DELIVERY_DEADLINE);
+}
+
+#[tokio::test]
+async fn logouts_wait_again_when_what_redis_refused_need_not_be_sent_any_more() {
+    let test = TestOutbox::new();
+    let refused = revocation(1);
+    drop(test.publish(&refused));
+    test.send(&FULL);
+    test.read(&refused);
+    assert!(test.offer().is_empty());
+    let logout = test.publish(&revocation(2));
+    assert!(logout.now_or_never().is_none());
 }
 
 #[tokio::test]
