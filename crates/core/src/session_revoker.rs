@@ -137,8 +137,9 @@ impl SessionRevoker {
     }
 
     /// Revokes sessions on behalf of an operator, at once. The future waits for the delivery to the other
-    /// replicas, and until each session that begins after it ends is not revoked. The sessions at the IAM
-    /// stay: without the session token the gateway has no credential for them.
+    /// replicas, and until each session that begins after it ends is not revoked, except within the errors of
+    /// the time line. The sessions at the IAM stay: without the session token the gateway has no credential
+    /// for them.
     ///
     /// # Errors
     ///

@@ -40,14 +40,15 @@ struct Measurement {
 impl Measurement {
     /// The earliest time that this moment can have.
     fn earliest(&self, moment: Moment) -> Duration {
-        bounded(self.origin + moment.monotonic, moment.unix)
+        let earliest = (self.origin + moment.monotonic).saturating_sub(self.error);
+        bounded(earliest, moment.unix)
     }
 
     /// The latest time that this moment can have: the wall clock shows a suspension, or it was set forward.
     fn latest(&self, moment: Moment) -> Duration {
         let by_wall = moment.unix.saturating_sub(self.wall_origin);
         let passed = moment.monotonic.max(by_wall);
-        bounded(self.origin + passed, moment.unix)
+        bounded(self.origin + passed + self.error, moment.unix)
     }
 }
 
@@ -134,8 +135,8 @@ impl Timeline {
         self.now().saturating_add(millis(duration))
     }
 
-    /// The time of a session that began at this moment. While the store's time is unknown, it is the
-    /// earliest that it can be, so that no revocation misses the session.
+    /// The time of a session that began at this moment: the earliest that it can be, so that no revocation
+    /// misses the session.
     pub fn beginning_at(&self, began: Moment) -> u64 {
         millis(match &mut *self.state.lock() {
             TimelineState::Alone { latest_beginning } => {
@@ -189,15 +190,32 @@ mod tests {
         for store in [NOON.saturating_sub(300 * SECOND), NOON, NOON + 300 * SECOND] {
             let (clock, timeline) = timeline(true);
             measure(&clock, &timeline, store, SECOND);
-            assert_eq!(timeline.now(), millis(store + SECOND));
-            assert_eq!(timeline.beginning_at(clock.now()), timeline.now());
+            // Half of the round trip earlier and later.
+            let earliest = millis(store + SECOND / 2);
+            let latest = millis(store + SECOND * 3 / 2);
+            assert_eq!(timeline.now(), latest);
+            assert_eq!(timeline.beginning_at(clock.now()), earliest);
             // A clock that is set back does not move it, nor one that is set forward the times of sessions.
             clock.set_wall(NOON.saturating_sub(200 * SECOND));
-            assert_eq!(timeline.now(), millis(store + SECOND));
+            assert_eq!(timeline.now(), latest);
             clock.set_wall(NOON + 200 * SECOND);
-            assert_eq!(timeline.beginning_at(clock.now()), millis(store + SECOND));
+            assert_eq!(timeline.beginning_at(clock.now()), earliest);
             let offset = measure(&clock, &timeline, NOON, Duration::ZERO);
             assert!((offset + 200.0).abs() < 0.001, "{offset}");
+        }
+    }
+
+    #[test]
+    fn slow_response_of_the_store_makes_no_session_later_and_no_revocation_earlier() {
+        // The store reads its clock at the beginning of the round trip or at its end.
+        for store in [NOON, NOON + SECOND] {
+            let (clock, timeline) = timeline(true);
+            let sent = clock.now();
+            clock.advance(SECOND);
+            timeline.measured(sent, store, clock.now());
+            let store_now = millis(NOON + SECOND);
+            assert!(timeline.beginning_at(clock.now()) <= store_now);
+            assert!(timeline.now() >= store_now);
         }
     }
 
@@ -277,7 +295,8 @@ mod tests {
         // The login was in progress during the first measurement.
         let began = clock.now();
         measure(&clock, &timeline, NOON + 5 * SECOND, SECOND);
-        assert_eq!(timeline.beginning_at(began), millis(NOON + 5 * SECOND));
+        let earliest = NOON + 4 * SECOND + SECOND / 2;
+        assert_eq!(timeline.beginning_at(began), millis(earliest));
     }
 
     #[test]
@@ -309,9 +328,9 @@ mod tests {
         slow(1_400);
         assert_eq!(difference(), 1_000);
         slow(1_600);
-        assert_eq!(difference(), 1_600);
+        assert_eq!(difference(), 1_600 + 500);
         clock.advance(PREFERRED);
         slow(1_300);
-        assert_eq!(difference(), 1_300);
+        assert_eq!(difference(), 1_300 + 500);
     }
 }

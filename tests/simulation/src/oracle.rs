@@ -152,7 +152,7 @@ impl State {
         measured_at.is_some_and(|at| at < self.time.now())
     }
 
-    /// How far the times of two replicas on the time line can differ.
+    /// How far the measurements of the time line at two replicas can differ.
     fn timeline_error(&self) -> Duration {
         self.longest_delay * 2 + self.servers_apart + ROUNDING
     }
@@ -290,7 +290,8 @@ impl State {
         };
         let (is_ended, error) = (session.began <= revocation.until, self.timeline_error());
         let began_before = session.sent + error < returned;
-        let began_later = session.sent > returned + error;
+        // So that no session is missed, both times are also moved by the error of their measurement.
+        let began_later = session.sent > returned + error + self.longest_delay * 2;
         self.ensure(
             is_ended || !began_before,
             format_args!("a revocation misses a session that began before its call returned"),
