@@ -28,8 +28,9 @@ pub(super) struct FilePoller {
     interval: Duration,
     /// `None`: the system cannot report signals.
     hangups: Option<Signal>,
-    /// Whether the certificate in its file is not used because of the time. It may be valid later.
-    certificate_waits: bool,
+    /// Whether the files could not be used when they were last read. The reason can be outside them: a folder that cannot be
+    /// listed, or a certificate that is not valid yet.
+    has_failed: bool,
     /// The reasons that were logged and are not resolved.
     logged: Vec<Reason>,
 }
@@ -49,7 +50,7 @@ impl FilePoller {
             files: settings.files.clone(),
             interval: settings.keys.reload_interval,
             hangups: hangups(),
-            certificate_waits: false,
+            has_failed: false,
             logged: Vec::new(),
         }
     }
@@ -83,7 +84,7 @@ impl FilePoller {
         }
     }
 
-    /// Reads the keys, and the files if they changed or if `forced`.
+    /// Reads the keys, and the files if they changed, if they could not be used, or if `forced`.
     fn poll(&mut self, forced: bool) {
         for (purpose, reloaded) in self.gateway.replica.keys.reload(self.parts.clock.now()) {
             log_reload(purpose, &reloaded);
@@ -97,18 +98,17 @@ impl FilePoller {
         self.log_warnings();
     }
 
-    /// Reads the files again if they changed, or if `forced`, and replaces what was built of them;
-    /// `None`: they did not. What cannot be used is not replaced, and neither is the rest, so that a
+    /// Reads the files again if they changed, if they could not be used, or if `forced`, and replaces what was built
+    /// of them; `None`: they were not read. What cannot be used is not replaced, and neither is the rest, so that a
     /// certificate and its key, or a client and its secret, never come from different times. A valid
     /// certificate is not replaced by one that has expired or is not valid yet.
     fn reload_files(&mut self, forced: bool) -> Option<Result<(), InvalidSettings>> {
         let source = Arc::clone(self.parts.source.as_ref()?);
         let files = self.files.again();
-        if files == self.files && !forced && !self.certificate_waits {
+        if files == self.files && !forced && !self.has_failed {
             return None;
         }
         self.files = files;
-        self.certificate_waits = false;
         let now = self.parts.clock.now();
         let loaded = source.load_with(|settings, _, problems| {
             let parts = &self.parts;
@@ -117,11 +117,11 @@ impl FilePoller {
             if problem(parts.tls.as_ref()).is_none()
                 && let Some(problem) = problem(built.tls.as_ref())
             {
-                self.certificate_waits = true;
                 problems.add("http.tls.certificate_file", problem);
             }
             Some(built)
         });
+        self.has_failed = loaded.is_err();
         Some(loaded.map(|(settings, reloadable)| {
             self.files = settings.files;
             self.replace(reloadable);

@@ -243,7 +243,8 @@ impl AdapterSettings for OAuth2Settings {
             before.map(|oauth2| &oauth2.server),
         )?;
         let subject_claim = self.subject_claim();
-        if subject_claim != SUBJECT_CLAIM {
+        // A reload changes no setting, and may be repeated every few seconds.
+        if before.is_none() && subject_claim != SUBJECT_CLAIM {
             tracing::warn!(
                 iam.adapter = NAME,
                 claim = subject_claim,

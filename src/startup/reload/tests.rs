@@ -1,9 +1,16 @@
+use std::fs;
+
 use iam_adapters::registry::Registry;
 use iam_adapters::{
     ClientContext, Credentials, IamAdapter, IamError, Misconfiguration, UpstreamSession,
 };
+use secrecy::ExposeSecret as _;
+use tempfile::NamedTempFile;
 use test_support::ManualClock;
+use test_support::keys::TestKeys;
+use test_support::log::capture_lines;
 use test_support::scripted_upstream::kratos::{KRATOS, failed_login};
+use test_support::scripted_upstream::oauth2::DJANGO_OAUTH_TOOLKIT;
 use test_support::scripted_upstream::{PROTOCOLS, ScriptedUpstream, WireProtocol};
 
 use super::*;
@@ -20,9 +27,17 @@ struct ReloadFixture {
 
 impl ReloadFixture {
     async fn new(protocol: &WireProtocol) -> Self {
+        Self::with_settings(protocol, &[]).await
+    }
+
+    /// The same with further settings.
+    async fn with_settings(protocol: &WireProtocol, further: &[(&str, &str)]) -> Self {
         let upstream = ScriptedUpstream::of(protocol).await;
         let settings = (protocol.settings)(&upstream.url(), "a client secret of a test");
-        let variables = settings.into_iter().map(|(key, value)| {
+        let further = further
+            .iter()
+            .map(|(key, value)| (*key, (*value).to_owned()));
+        let variables = settings.into_iter().chain(further).map(|(key, value)| {
             let name = key.replace('.', "__").to_uppercase();
             (format!("AUTH_GATEWAY__{name}"), value)
         });
@@ -51,6 +66,12 @@ impl ReloadFixture {
         let iam = self.iam();
         let login = iam.authenticate(&credentials.unwrap(), &client).await?;
         Ok(login.session)
+    }
+
+    /// The bearer token of operators in use.
+    fn operator_token(&self) -> String {
+        let token = self.poller.parts.operator_token.as_ref().unwrap().load();
+        token.expose_secret().to_owned()
     }
 
     /// Replaces the adapters.
@@ -101,4 +122,42 @@ async fn response_of_unknown_meaning_may_be_a_refusal_if_a_login_succeeded_befor
         matches!(login, Err(IamError::PossibleRefusal(_))),
         "{login:?}"
     );
+}
+
+#[tokio::test]
+async fn secret_that_changed_while_a_key_folder_could_not_be_listed_is_used_when_it_can_be() {
+    let (keys, secret) = (TestKeys::new(), NamedTempFile::new().unwrap());
+    fs::write(&secret, "before").unwrap();
+    let path = secret.path().to_str().unwrap();
+    let settings = [&keys.settings()[..], &[("management.token_file", path)]].concat();
+    let mut fixture = ReloadFixture::with_settings(&KRATOS, &settings).await;
+    assert!(fixture.poller.reload_files(false).is_none());
+    let folder = keys.folder("signing");
+    let moved = folder.with_extension("moved");
+    fs::rename(&folder, &moved).unwrap();
+    fs::write(&secret, "after").unwrap();
+    let (lines, _guard) = capture_lines();
+    for _ in 0..2 {
+        fixture.poller.poll(false);
+    }
+    let warnings = lines.text().matches("in use are those from before").count();
+    assert_eq!(warnings, 1, "{}", lines.text());
+    assert_eq!(fixture.operator_token(), "before");
+    fs::rename(&moved, &folder).unwrap();
+    fixture.poller.reload_files(false).unwrap().unwrap();
+    assert_eq!(fixture.operator_token(), "after");
+    assert!(fixture.poller.reload_files(false).is_none());
+}
+
+/// Reloads can be repeated every few seconds.
+#[tokio::test]
+async fn warning_about_the_subject_claim_is_logged_at_the_start_alone() {
+    let (lines, _guard) = capture_lines();
+    let mut fixture = ReloadFixture::new(&DJANGO_OAUTH_TOOLKIT).await;
+    fixture.reload();
+    let warnings = lines
+        .text()
+        .matches("subjects are not taken from sub")
+        .count();
+    assert_eq!(warnings, 1, "{}", lines.text());
 }
