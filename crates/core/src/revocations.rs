@@ -55,8 +55,28 @@ pub trait RevocationPublisher: fmt::Debug + Send + Sync {
 #[derive(Debug, Default)]
 struct Entries {
     by_index: HashMap<RevocationIndex, RevocationRecord>,
+    /// How many entries the table of this size holds.
+    room: usize,
     /// When expired entries were last removed, in seconds since 1970.
     swept_at: u64,
+}
+
+impl Entries {
+    /// Makes room for another entry.
+    ///
+    /// What is removed from a hash table leaves marks behind, which take up room like entries. A table that has no room
+    /// left and is more than half full doubles, although it never has more entries. So here it is copied without the
+    /// marks, unless they are so few that it would be copied again and again.
+    fn make_room(&mut self) {
+        let (count, room) = (self.by_index.len(), self.by_index.capacity());
+        self.room = self.room.max(room);
+        if count == room && self.room - count > self.room / 32 {
+            let entries = std::mem::take(&mut self.by_index);
+            self.by_index.reserve(count + 1);
+            self.by_index.extend(entries);
+            self.room = self.by_index.capacity();
+        }
+    }
 }
 
 /// At this number of entries, no session can begin.
@@ -190,6 +210,7 @@ impl Revocations {
 
     fn insert(&self, revocation: &Revocation, origin: RecordOrigin, now: Moment) -> Insertion {
         let entries = &mut *self.entries.write();
+        entries.make_room();
         let insertion = match entries.by_index.entry(revocation.index()) {
             hash_map::Entry::Occupied(mut known) => known.get_mut().merge(revocation, origin),
             hash_map::Entry::Vacant(place) => {
@@ -296,6 +317,8 @@ impl Revocations {
             keep
         });
         let count = entries.by_index.len();
+        // After a peak.
+        entries.by_index.shrink_to(2 * count);
         entries.swept_at = seconds;
         if before >= self.capacity && count < self.capacity {
             tracing::info!(revocations = count, "sessions can begin again");

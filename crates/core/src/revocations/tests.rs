@@ -1,4 +1,5 @@
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -487,6 +488,43 @@ fn expired_revocations_are_removed_once_a_minute() {
         record(now, now);
         assert_eq!(revocations.count(), count, "{now}");
     }
+}
+
+/// Records so many revocations at each of these seconds, for 25 minutes each; returns for how many there was room at most, and
+/// is at the end.
+fn room_with(revocations: &Revocations, each_second: u128, seconds: Range<u64>) -> (usize, usize) {
+    let room = || revocations.entries.read().by_index.capacity();
+    let mut largest = 0;
+    for second in seconds {
+        for number in 0..each_second {
+            let number = u128::from(second) * 1_000 + number;
+            let ended = Revocation {
+                id: RevocationId::from_bytes(number.to_be_bytes()),
+                ..logged_out(SessionId::DUMMY, second + 300)
+            };
+            revocations.record(&ended, at(second));
+        }
+        largest = largest.max(room());
+    }
+    (largest, room())
+}
+
+#[test]
+fn table_has_the_same_size_while_as_many_revocations_expire_as_are_recorded() {
+    let revocations = Revocations::default();
+    let (largest, _) = room_with(&revocations, 2, 0..2 * 3600);
+    let count = revocations.count();
+    assert!((3_000..3_200).contains(&count), "{count}");
+    assert_eq!(largest, 3_584, "the smallest table for so many");
+}
+
+#[test]
+fn table_is_smaller_after_a_peak() {
+    let revocations = Revocations::default();
+    let (largest, _) = room_with(&revocations, 30, 0..600);
+    assert!(largest >= 18_000, "{largest}");
+    let (_, last) = room_with(&revocations, 1, 600..3_600);
+    assert!(last < 4_000, "{last}");
 }
 
 #[test]
