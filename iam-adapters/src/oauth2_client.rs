@@ -47,6 +47,8 @@ pub(crate) struct OAuth2Client {
     /// The configured issuer.
     pub(crate) issuer: String,
     dialect: Dialect,
+    /// That of password grants, which can refuse a user.
+    grant_dialect: Dialect,
     pub(crate) proofs: Arc<Proofs>,
 }
 
@@ -112,7 +114,13 @@ impl OAuth2Client {
                 before.map(|client| &client.proofs),
                 dialect.introspection_hint,
             ),
-            dialect,
+            // The only credentials in other requests are those of the client.
+            dialect: Dialect {
+                refused_error: None,
+                refused_status: None,
+                ..dialect.clone()
+            },
+            grant_dialect: dialect,
         })
     }
 
@@ -133,12 +141,9 @@ impl OAuth2Client {
         request: RequestBuilder,
         what: &str,
     ) -> Result<T, Rejected> {
-        self.read(&self.http.send(request).await?, what)
-    }
-
-    fn read<T: DeserializeOwned>(&self, response: &Response, what: &str) -> Result<T, Rejected> {
+        let response = self.http.send(request).await?;
         if response.status != StatusCode::OK {
-            return Err(self.rejected(response));
+            return Err(self.rejected(&response));
         }
         Ok(response.object(what)?)
     }
@@ -153,9 +158,13 @@ impl OAuth2Client {
         }
     }
 
-    /// The meaning of a response that is not the expected success.
+    /// The meaning of a response that is not the expected success, except that to a password grant.
     pub(crate) fn rejected(&self, response: &Response) -> Rejected {
         error_response::meaning(response, &self.dialect, self.authentication.method)
+    }
+
+    fn rejected_grant(&self, response: &Response) -> Rejected {
+        error_response::meaning(response, &self.grant_dialect, self.authentication.method)
     }
 
     /// Resource owner password credentials grant (RFC 6749 section 4.3). Sends the client's address and
@@ -176,7 +185,10 @@ impl OAuth2Client {
         let request = self.post(endpoint, &parameters)?;
         let response = self.http.send(on_behalf_of(request, client)).await?;
         let tokens = issued_tokens(&response.body);
-        let response = self.read(&response, TOKEN_RESPONSE);
+        let response = match response.status {
+            StatusCode::OK => response.object(TOKEN_RESPONSE).map_err(Rejected::from),
+            _ => Err(self.rejected_grant(&response)),
+        };
         match &response {
             Ok(_) => {
                 self.proofs.grant.record();
@@ -281,7 +293,7 @@ impl OAuth2Client {
         let request = self.post(token, &[("grant_type", "password")])?;
         let response = self.http.send(request).await?;
         if response.status != StatusCode::OK {
-            match self.rejected(&response) {
+            match self.rejected_grant(&response) {
                 // `invalid_request`: the user is missing.
                 Rejected::InvalidGrant(_)
                 | Rejected::Unproven

@@ -17,8 +17,8 @@ pub(crate) const UNSUPPORTED_TOKEN_TYPE: &str = "unsupported_token_type";
 pub(crate) enum Rejected {
     /// The server refuses the user or the session (`invalid_grant`), with this description.
     InvalidGrant(String),
-    /// The server responded with [`Dialect::refused_error`] or [`Dialect::refused_status`]: it refuses the
-    /// user, or the client.
+    /// The server responded to a password grant with [`Dialect::refused_error`] or [`Dialect::refused_status`]: it
+    /// refuses the user, or the client.
     Unproven,
     /// The server responded with a 4xx of unknown meaning. From a password grant, it may refuse the user.
     Unclassified {
@@ -72,9 +72,9 @@ pub(crate) struct Dialect {
     pub(crate) not_found: (Misconfiguration, &'static str),
     /// The settings to check if introspection reports active sessions as inactive.
     pub(crate) introspection_hint: &'static str,
-    /// An error code that refuses the user, in addition to `invalid_grant`.
+    /// An error code by which a password grant refuses the user, in addition to `invalid_grant`.
     pub(crate) refused_error: Option<String>,
-    /// A response without a known code that refuses the user.
+    /// A response without a known code by which a password grant refuses the user.
     pub(crate) refused_status: Option<RefusedStatus>,
     /// The meaning of a response, and the settings to check; `None`: the standard applies.
     pub(crate) explain: fn(&ErrorResponse<'_>) -> Option<(Misconfiguration, &'static str)>,

@@ -10,15 +10,16 @@ use super::{BROKEN, Expected, UNAVAILABLE, precisely, throttled};
 /// The response of the IAM, the response to the client, and the reason in readiness.
 type Row = (&'static str, Answer, Expected, &'static str);
 
-fn rows(protocol: &WireProtocol) -> Vec<Row> {
+fn rows(protocol: &WireProtocol, path: &str) -> Vec<Row> {
     // No server but Keycloak has tenants.
     let not_found = match protocol.name {
         "keycloak" => "tenant",
         _ => "other",
     };
-    // Many servers reject a client like that, and Glewlwyd refuses credentials.
+    // Many servers reject a client like that. Glewlwyd's token endpoint refuses credentials.
     let forbidden = match protocol.name {
         "django-oauth-toolkit" => "client_secret",
+        "glewlwyd" if path != protocol.token => "client_secret",
         _ => "unreadable",
     };
     let throttling = Answer::html(429);
@@ -57,7 +58,7 @@ async fn wire_fault_is_never_a_401() {
             for path in protocol.endpoints() {
                 // For each path, because the first probe is unanswered for a minute only.
                 let fixture = WireFixture::new(protocol, &[precisely(precise)]).await;
-                for (name, answer, expected, code) in rows(protocol) {
+                for (name, answer, expected, code) in rows(protocol, path) {
                     let why = format!("{name} from {path}");
                     let response = fixture.call_with_fault(path, &answer).await;
                     expected.is_in(&response, precise, &why);

@@ -76,6 +76,32 @@ async fn inactive_is_not_believed_while_logins_are_reported_inactive() {
     );
 }
 
+/// Their only credentials are those of the client.
+#[tokio::test]
+async fn refusal_of_a_login_is_that_of_the_client_in_other_requests() {
+    let invalid_client = Answer::json(401, json!({"error": "invalid_client"}));
+    for (changes, answer) in [
+        (json!({"preset": "glewlwyd"}), Answer::empty(403)),
+        (json!({"refused_status": 401}), Answer::empty(401)),
+        (json!({"refused_error": "invalid_client"}), invalid_client),
+    ] {
+        let upstream = healthy().await;
+        let oauth2 = adapter_with(&upstream, &changes);
+        let session = session(&oauth2).await;
+        upstream.on(REVOCATION, answer.clone());
+        let ended = oauth2.end_session(&session).await;
+        upstream.on(INTROSPECTION, answer.clone());
+        let introspected = oauth2.introspect(&session).await.map(drop);
+        for result in [ended, introspected, oauth2.probe().await] {
+            assert_eq!(
+                misconfigured(&result),
+                Some(Misconfiguration::ClientSecret),
+                "{changes}: {result:?}"
+            );
+        }
+    }
+}
+
 #[tokio::test]
 async fn introspection_with_a_non_boolean_active_is_unreadable() {
     let upstream = healthy().await;
