@@ -264,12 +264,11 @@ impl AdapterSettings for LdapSettings {
     }
 }
 
-/// Whether a text can be the name of an attribute (RFC 4512 section 1.4), perhaps with options. An OID is none: servers
-/// answer with the name.
+/// Whether a text can be the name of an attribute (RFC 4512 section 1.4, and `_`, which some servers allow), perhaps with
+/// options. An OID is none: servers answer with the name.
 fn is_attribute(text: &str) -> bool {
-    let is_name = |character: char| {
-        character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.' | ';')
-    };
+    let is_name =
+        |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | ';');
     text.starts_with(|first: char| first.is_ascii_alphabetic()) && text.chars().all(is_name)
 }
 

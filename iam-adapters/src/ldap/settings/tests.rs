@@ -122,6 +122,11 @@ fn each_problem_begins_with_its_key_and_has_no_value() {
             json!("1.3.6.1.4.1.42.2.27.8.1.16"),
             "is no name of an attribute",
         ),
+        (
+            "subject_attribute",
+            json!("OID.1.3.6.1.1.16.4"),
+            "is no name of an attribute",
+        ),
     ] {
         let problems = section(&[(key, value.clone())]).problems(true);
         let [found] = &problems[..] else {
