@@ -162,8 +162,9 @@ impl Ldap {
                     self.settings.schema().groups_filter,
                     some.collect::<String>()
                 );
-                let found = connection
-                    .search(base, Scope::Subtree, &filter, NO_ATTRIBUTES, GROUPS_MAX)
+                let found = self
+                    .connections
+                    .search_long(connection, base, &filter, GROUPS_MAX)
                     .await?;
                 containing.extend(found.into_iter().map(|group| group.dn));
             }

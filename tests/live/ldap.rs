@@ -45,7 +45,7 @@ macro_rules! for_each_test {
         $macro! {
             sessions::adapter_passes_the_conformance_suite,
             sessions::temporary_lock_ends_no_session_and_what_an_administrator_does_ends_it,
-            sessions::groups_within_groups_are_found_and_long_answers_are_read_in_pages,
+            sessions::groups_within_groups_are_found_and_long_answers_are_read_in_pages_at_the_same_time,
             sessions::logout_has_an_effect_at_every_replica,
             sessions::lost_rights_of_the_service_account_end_no_session_and_refuse_no_login,
             sessions::connection_keeps_nothing_of_searches_that_have_ended,
@@ -70,6 +70,7 @@ mod openldap {
         logins::every_kind_of_connection_works,
         sessions::connection_is_made_again_after_a_restart,
         sessions::groups_that_cannot_be_read_are_a_fault,
+        sessions::size_limit_that_is_too_small_is_named,
         sessions::server_that_lags_behind_ends_no_session,
         sessions::server_that_lags_behind_a_new_password_ends_no_session,
         logins::server_that_responds_to_nothing_is_left,

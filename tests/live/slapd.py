@@ -42,6 +42,7 @@ rootpw "{admin_password}"
 directory {home}/data
 dbnosync
 index objectClass,mail,uid,member,entryUUID eq
+limits dn.exact="cn=limited,ou=services,{base}" size=2 size.prtotal=hard
 overlay memberof
 memberof-group-oc groupOfNames
 overlay refint
@@ -51,7 +52,7 @@ ppolicy_default "cn=default,ou=policies,{base}"
 ppolicy_use_lockout
 access to attrs=userPassword by anonymous auth by * none
 access to dn.subtree="ou=hidden,{base}" by * none
-access to * by dn.exact="{service}" read by * none
+access to * by dn.onelevel="ou=services,{base}" read by * none
 """
 
 # The default policy, as an entry.
@@ -96,7 +97,7 @@ class Slapd(Directory):
         configuration = home / "slapd.conf"
         configuration.write_text(
             CONFIGURATION.format(
-                home=home, base=BASE, admin=ADMIN, admin_password=ADMIN_PASSWORD, service=SERVICE,
+                home=home, base=BASE, admin=ADMIN, admin_password=ADMIN_PASSWORD,
             )
         )
         data = home / "data"

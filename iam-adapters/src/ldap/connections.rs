@@ -1,5 +1,5 @@
-//! Connections to the servers of a directory: one that all searches share, with the service account, and one for
-//! each login. A connection that a user was bound with is never used again.
+//! Connections to the servers of a directory: one that all searches share, with the service account, one for each
+//! login, and one for each long answer. A connection that a user was bound with is never used again.
 
 use std::io;
 use std::net::SocketAddr;
@@ -110,6 +110,31 @@ impl Connections {
         }
         let connect = |server, url| self.service(server, url);
         Some(self.first(server + 1, others, connect).await)
+    }
+
+    /// The entries below a base that match, at most `max`, without attributes. An answer that is too long for the server
+    /// is read again, in pages, on a connection of its own: OpenLDAP has one state of pages for each connection, which
+    /// the next search in pages replaces.
+    ///
+    /// # Errors
+    ///
+    /// As [`LdapConnection::search`].
+    pub(super) async fn search_long(
+        &self,
+        shared: &mut LdapConnection,
+        base: &str,
+        filter: &str,
+        max: usize,
+    ) -> Result<Vec<Entry>, IamError> {
+        let (scope, attributes) = (Scope::Subtree, NO_ATTRIBUTES);
+        let entries = shared.entries(base, scope, filter, attributes, max, false);
+        if let Some(entries) = entries.await? {
+            return Ok(entries);
+        }
+        let connect = |server, url| self.service(server, url);
+        let mut own = self.first(shared.server, 1, connect).await?;
+        let entries = own.entries(base, scope, filter, attributes, max, true);
+        entries.await?.ok_or_else(too_long)
     }
 
     /// Binds as a user, on a connection of its own: to this server, whose entry was read, or else to another one.
@@ -271,6 +296,11 @@ fn next_page(result: &LdapResult) -> Vec<u8> {
     paged.map(|page| page.cookie).unwrap_or_default()
 }
 
+fn too_long() -> IamError {
+    let problem = "the server sends only a part of the entries: raise its size limit for bind_dn";
+    IamError::UnreadableSession(problem.into())
+}
+
 impl LdapConnection {
     fn is_usable(&self) -> bool {
         !self.ldap.clone().is_closed() && self.unanswered.load(Ordering::Relaxed) < UNANSWERED_MAX
@@ -283,12 +313,12 @@ impl LdapConnection {
         self.run("bind", bound).await
     }
 
-    /// The entries that match, at most `max`: the answer is read in pages.
+    /// The entries that match, at most `max`.
     ///
     /// # Errors
     ///
-    /// Every result other than success is a fault, so that no error can be taken for "nothing". More entries than `max`
-    /// are [`IamError::UnreadableSession`].
+    /// Every result other than success is a fault, so that no error can be taken for "nothing". More entries than `max`,
+    /// or than the server sends, are [`IamError::UnreadableSession`].
     pub(super) async fn search(
         &mut self,
         base: &str,
@@ -297,13 +327,29 @@ impl LdapConnection {
         attributes: &[&str],
         max: usize,
     ) -> Result<Vec<Entry>, IamError> {
+        let entries = self.entries(base, scope, filter, attributes, max, false);
+        entries.await?.ok_or_else(too_long)
+    }
+
+    /// The entries that match; `None`: the server does not send so many.
+    async fn entries(
+        &mut self,
+        base: &str,
+        scope: Scope,
+        filter: &str,
+        attributes: &[&str],
+        max: usize,
+        in_pages: bool,
+    ) -> Result<Option<Vec<Entry>>, IamError> {
         let mut ldap = self.ldap.clone();
         let searched = async move {
             let (mut entries, mut cookie) = (Vec::new(), Vec::new());
             loop {
                 // Aliases are not followed.
                 ldap.with_search_options(SearchOptions::new());
-                ldap.with_controls(RawControl::from(PagedResults { size: PAGE, cookie }));
+                if in_pages {
+                    ldap.with_controls(RawControl::from(PagedResults { size: PAGE, cookie }));
+                }
                 let names = attributes.to_vec();
                 let mut stream = ldap.streaming_search(base, scope, filter, names).await?;
                 read(&mut stream, &mut entries, max).await?;
@@ -320,7 +366,8 @@ impl LdapConnection {
             _ if entries.len() > max => Err(IamError::UnreadableSession(
                 format!("more than {max} entries match").into(),
             )),
-            0 => Ok(entries),
+            0 => Ok(Some(entries)),
+            4 => Ok(None),
             _ => Err(fault_of(&result)),
         }
     }

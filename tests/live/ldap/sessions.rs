@@ -1,5 +1,6 @@
 //! Sessions that exist only in the session token: what ends them, and what does not.
 
+use futures_util::future::join_all;
 use iam_adapters::{Introspection, UpstreamSession};
 use iam_conformance::{AccountState, Fixture as _};
 use serde_json::{Value, json};
@@ -165,7 +166,7 @@ pub(super) async fn connection_keeps_nothing_of_searches_that_have_ended(directo
     assert!(sizes[1] < sizes[0] + 100, "{sizes:?}");
 }
 
-pub(super) async fn groups_within_groups_are_found_and_long_answers_are_read_in_pages(
+pub(super) async fn groups_within_groups_are_found_and_long_answers_are_read_in_pages_at_the_same_time(
     directory: &Directory,
 ) {
     let user = user(directory).await;
@@ -185,22 +186,58 @@ pub(super) async fn groups_within_groups_are_found_and_long_answers_are_read_in_
     directory.change_members("team", &company, true).await;
     let groups_base = format!("ou=groups,{}", directory.facts.base);
     let nested = directory.bare(&json!({"groups_base": groups_base}));
-    let groups = log_in(&*nested, &user.email, PASSWORD)
-        .await
-        .expect("a login")
-        .groups
-        .expect("groups");
+    let login = log_in(&*nested, &user.email, PASSWORD).await;
+    let login = login.expect("a login");
+    let groups = login.groups.expect("groups");
     assert_eq!(groups.len(), 602);
     assert!(
         groups.contains(&team) && groups.contains(&company),
         "{groups:?}"
     );
+    let introspections = (0..8).map(|_| nested.introspect(&login.session));
+    for introspected in join_all(introspections).await {
+        let Ok(Introspection::Active { groups, .. }) = introspected else {
+            panic!("{introspected:?}")
+        };
+        assert_eq!(groups.expect("groups").len(), 602);
+    }
     let direct = log_in(&*directory.bare(&json!({})), &user.email, PASSWORD).await;
     let groups = direct.expect("a login").groups.expect("groups");
     assert!(groups.contains(&team));
     // Its plug-in makes members of a group members of what contains it.
     let is_transitive = directory.kind == Kind::DirectoryServer389;
     assert_eq!(groups.contains(&company), is_transitive);
+}
+
+/// A part of the groups would be a wrong answer.
+pub(super) async fn size_limit_that_is_too_small_is_named(directory: &Directory) {
+    let user = user(directory).await;
+    let dn = directory.user_dn(&user.email);
+    for name in ["one", "two", "three"] {
+        directory.create_group(name).await;
+        directory.change_members(name, &dn, true).await;
+    }
+    let base = &directory.facts.base;
+    // The server returns two entries at most to this one.
+    let limited = format!("cn=limited,ou=services,{base}");
+    let attributes: &[(&str, &[&str])] = &[
+        ("objectClass", &["person"]),
+        ("cn", &["limited"]),
+        ("sn", &["limited"]),
+        ("userPassword", &[PASSWORD]),
+    ];
+    directory.add(&limited, attributes).await;
+    let adapter = directory.bare(&json!({
+        "bind_dn": limited,
+        "bind_password": PASSWORD,
+        "groups_base": format!("ou=groups,{base}"),
+    }));
+    let login = log_in(&*adapter, &user.email, PASSWORD).await;
+    let fault = login.expect_err("a fault");
+    assert!(
+        fault.to_string().contains("raise its size limit"),
+        "{fault}"
+    );
 }
 
 /// Its directory has no sessions, so only the other replica knows of a logout.
