@@ -62,7 +62,7 @@ struct Ldap {
     connections: Connections,
     settings: Arc<LdapSettings>,
     clock: Arc<dyn Clock>,
-    /// Whether the schema has the attribute with the time of the last change: it is long, so it is read once.
+    /// Whether the schema has the attributes of the settings: it is long, so it is read once.
     has_checked_schema: AtomicBool,
     /// Whether the service account saw no users when that was last looked up.
     is_blind: AtomicBool,
@@ -347,17 +347,24 @@ impl Ldap {
         Ok(())
     }
 
-    /// Fails if entries have no attribute of that name for the time of the last change of the password. That no user
-    /// has it is no fault: perhaps no password was changed.
-    async fn knows_changes(&self, connection: &mut LdapConnection) -> Result<(), IamError> {
-        let attribute = self.settings.schema().password_changed_attribute;
+    /// Fails if entries have no attribute of that name for the time of the last change of the password, or for a claim.
+    /// That no user has it is no fault: perhaps no password was changed.
+    async fn knows_attributes(&self, connection: &mut LdapConnection) -> Result<(), IamError> {
         if self.has_checked_schema.load(Ordering::Relaxed) {
             return Ok(());
         }
-        if connection.has_no_attribute(attribute).await? {
-            let problem = format!(
-                "the schema has no attribute whose first name is {attribute}: check password_changed_attribute"
-            );
+        let changed = self.settings.schema().password_changed_attribute;
+        let claims = self.settings.claims.iter();
+        let claims = claims.map(|(_, source)| source.member.as_str());
+        let names: Vec<_> = [changed].into_iter().chain(claims).collect();
+        if let Some(attribute) = connection.undefined(&names).await? {
+            let key = if attribute == changed {
+                "password_changed_attribute"
+            } else {
+                "claims"
+            };
+            let problem =
+                format!("the schema has no attribute whose first name is {attribute}: check {key}");
             return Err(IamError::misconfigured(Misconfiguration::Other, problem));
         }
         self.has_checked_schema.store(true, Ordering::Relaxed);
@@ -436,7 +443,7 @@ impl IamAdapter for Ldap {
     async fn probe(&self) -> Result<(), IamError> {
         let mut connection = self.connections.shared().await?;
         self.sees_users(&mut connection).await?;
-        self.knows_changes(&mut connection).await?;
+        self.knows_attributes(&mut connection).await?;
         match &self.settings.groups_base {
             Some(base) => self.sees(&mut connection, "groups_base", base).await,
             None => Ok(()),

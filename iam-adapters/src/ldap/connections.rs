@@ -397,25 +397,31 @@ impl LdapConnection {
         }
     }
 
-    /// Whether the schema of the server has no such attribute (RFC 4512 section 4.4); no if the account may not read it.
+    /// The first of these attributes that the schema of the server does not have (RFC 4512 section 4.4); `None` also if
+    /// the account may not read it.
     ///
     /// # Errors
     ///
     /// As [`Self::search`].
-    pub(super) async fn has_no_attribute(&mut self, name: &str) -> Result<bool, IamError> {
+    pub(super) async fn undefined<'n>(
+        &mut self,
+        names: &[&'n str],
+    ) -> Result<Option<&'n str>, IamError> {
         const ANY: &str = "(objectClass=*)";
         let wanted = &["subschemaSubentry"];
         let root = self.search("", Scope::Base, ANY, wanted, 1).await?;
         let Some(place) = root.first().and_then(|root| root.text(wanted[0])) else {
-            return Ok(false);
+            return Ok(None);
         };
         let wanted = &["attributeTypes"];
         let schema = match self.search(place, Scope::Base, ANY, wanted, 1).await {
-            Err(IamError::Misconfigured { .. }) => return Ok(false),
+            Err(IamError::Misconfigured { .. }) => return Ok(None),
             schema => schema?,
         };
-        let mut types = schema.iter().flat_map(|it| it.texts(wanted[0])).peekable();
-        Ok(types.peek().is_some() && !types.any(|one| defines(one, name)))
+        let types: Vec<_> = schema.iter().flat_map(|it| it.texts(wanted[0])).collect();
+        let is_undefined =
+            |name: &&&str| !types.is_empty() && !types.iter().any(|one| defines(one, name));
+        Ok(names.iter().find(is_undefined).copied())
     }
 
     /// Runs an operation, and counts it if it is dropped without a response.

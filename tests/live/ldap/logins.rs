@@ -197,6 +197,9 @@ pub(super) async fn each_wrong_setting_is_named(directory: &Directory) {
     ] {
         cases.push((json!({key: value}), what, text));
     }
+    // The first name is `cn`.
+    let claims = json!({"claims": {"name": {"member": "commonName"}}});
+    cases.push((claims, other, "commonName: check claims"));
     // Active Directory has no such control.
     if directory.kind == Kind::Samba {
         let with_control = json!({"password_policy": true});
