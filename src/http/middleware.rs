@@ -27,10 +27,11 @@ use tracing::{Instrument as _, Span, field};
 use crate::telemetry::metrics::{Outcome, Route, ShedCause};
 use auth_gateway_core::event::{Event, LoginEnd, Subscriber};
 use auth_gateway_core::request::{RequestContext, RequestId};
-use auth_gateway_server::{ConnectionEvents, ConnectionRefusal, ShedReason};
+use auth_gateway_server::{ConnectionEvents, ConnectionRefusal, RequestHead, ShedReason};
 
 use super::api_error::{ApiError, InvalidRequest};
 use super::app_state::AppState;
+use super::backchannel_logout;
 use super::cors::Readers;
 use super::trace;
 
@@ -199,6 +200,36 @@ impl ConnectionEvents for AppState {
         };
         in_progress.error_response(self, &api_error)
     }
+
+    /// That of a logout token whose sender has sent too many invalid ones. The handler refuses what is not asked here:
+    /// a request of which a part arrives later, or whose target is not just the path.
+    fn refusal_of_request(
+        &self,
+        peer: Option<SocketAddr>,
+        head: RequestHead<'_>,
+    ) -> Option<HttpResponse> {
+        if head.method != "POST" || head.target != backchannel_logout::PATH {
+            return None;
+        }
+        let (request_id, forwarded) = (X_REQUEST_ID, X_FORWARDED_FOR);
+        let mut ids = head.values(request_id.as_str());
+        let forwarded = head.values(forwarded.as_str());
+        let peer = peer?.ip().into();
+        let context = Arc::new(RequestContext::new(
+            ids.next().and_then(RequestId::parse).unwrap_or_default(),
+            Some(behind_proxies(peer, forwarded, &self.trusted_proxies)),
+            Context::new(),
+        ));
+        let refused = self.gateway.admit_logout_token(&context).err()?;
+        let in_progress = InProgress {
+            began: Instant::now(),
+            route: Route::BackchannelLogout,
+            is_routine: false,
+            context,
+            readers: Readers::SameOrigin,
+        };
+        Some(in_progress.error_response(self, &self.failed(Route::BackchannelLogout, refused)))
+    }
 }
 
 /// A request while it is handled.
@@ -354,11 +385,10 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// headers passes the other on unchanged.
 fn client_address(app_state: &AppState, request: &HttpRequest) -> Option<ClientAddress> {
     let peer = request.peer_addr()?.ip().into();
-    Some(behind_proxies(
-        peer,
-        request.headers(),
-        &app_state.trusted_proxies,
-    ))
+    // Several headers are one list, in their order (RFC 9110 section 5.3).
+    let forwarded = request.headers().get_all(X_FORWARDED_FOR);
+    let forwarded = forwarded.map(HeaderValue::as_bytes);
+    Some(behind_proxies(peer, forwarded, &app_state.trusted_proxies))
 }
 
 /// Warns, once, about an untrusted peer that sends `X-Forwarded-For`: all of its clients have one
@@ -380,21 +410,19 @@ pub(super) fn warn_of_untrusted_proxy(app_state: &AppState, request: &HttpReques
     }
 }
 
-fn behind_proxies(
+fn behind_proxies<'a>(
     peer: ClientAddress,
-    headers: &HeaderMap,
+    forwarded: impl DoubleEndedIterator<Item = &'a [u8]>,
     trusted_proxies: &[IpNet],
 ) -> ClientAddress {
     if !is_in(trusted_proxies, peer) {
         return peer;
     }
     let mut client = peer;
-    // Several headers are one list, in their order (RFC 9110 section 5.3).
-    let lines: Vec<_> = headers.get_all(X_FORWARDED_FOR).collect();
-    for line in lines.into_iter().rev() {
+    for line in forwarded.rev() {
         // Each address separately: a malformed one from the client, on the left, must not invalidate
         // those of the proxies.
-        for hop in line.as_bytes().rsplit(|byte| *byte == b',') {
+        for hop in line.rsplit(|byte| *byte == b',') {
             let hop = std::str::from_utf8(hop.trim_ascii()).unwrap_or_default();
             let Some(hop) = address_in(hop) else {
                 return peer;

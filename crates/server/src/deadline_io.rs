@@ -60,7 +60,7 @@ pub(super) struct DeadlineIo {
     /// How many bytes of the current request were passed on.
     passed_on: usize,
     response: ResponseProgress,
-    /// What is left to write of the response to input that is not a request.
+    /// What is left to write of a response that is not the application's.
     refusal: Bytes,
     /// Whether the input ends next time, because the limiter closes the connection.
     is_closing: bool,
@@ -75,6 +75,8 @@ pub(super) struct DeadlineIo {
 enum ResponseProgress {
     /// The request was passed on.
     Pending,
+    /// The request is not passed on, and the refusal is its response.
+    Refused { last: bool },
     /// A part of it has been written.
     Started { last: bool },
     /// All of it has been written. Also before the first request.
@@ -164,13 +166,23 @@ impl DeadlineIo {
     /// complete.
     fn frame(&mut self, bytes: &mut [u8]) -> usize {
         let had_head = self.request.has_head();
-        let framed = self.request.frame(bytes).unwrap_or_else(|refusal| {
+        let (events, peer, mut refusal) = (&self.events, self.peer, None);
+        let framed = self.request.frame(bytes, |head| {
+            refusal = events.refusal_of_request(peer, head);
+        });
+        let framed = framed.unwrap_or_else(|refusal| {
             self.refuse(refusal);
             0
         });
         if !had_head && self.request.has_head() {
             self.response = ResponseProgress::Pending;
             self.state().begin_handling();
+        }
+        if let Some(response) = refusal {
+            self.refusal = refusal::encode(response);
+            let last = self.request.is_last_response(&self.refusal);
+            self.response = ResponseProgress::Refused { last };
+            self.state().begin_writing(Instant::now());
         }
         self.state().set_whole(self.request.is_complete());
         framed
@@ -252,6 +264,8 @@ impl DeadlineIo {
         let framed = self.frame(received);
         let rest = received.get(framed..).unwrap_or_default();
         self.received.extend_from_slice(rest);
+        let is_refused = matches!(self.response, ResponseProgress::Refused { .. });
+        let framed = if is_refused { 0 } else { framed };
         buffer.set_filled(before + framed);
         self.passed_on += framed;
         self.hold();
@@ -267,7 +281,7 @@ impl DeadlineIo {
 
     /// Responds to input that is not a request. No response is in progress, and none follows.
     fn refuse(&mut self, refusal: ConnectionRefusal) {
-        self.refusal = refusal::encode(&*self.events, self.peer, refusal);
+        self.refusal = refusal::encode_last(self.events.refusal(self.peer, refusal));
         self.response = ResponseProgress::Written { last: true };
         self.has_ended = true;
     }
@@ -333,7 +347,9 @@ impl DeadlineIo {
     fn flushed(&mut self, cx: &mut Context<'_>) {
         self.write_blocked_since = None;
         let mut wake = std::mem::take(&mut self.is_read_paused);
-        if let ResponseProgress::Started { last } = self.response {
+        if let ResponseProgress::Started { last } | ResponseProgress::Refused { last } =
+            self.response
+        {
             self.response = ResponseProgress::Written { last };
             self.state().end_writing();
             // actix-http has read before it responded. If the client sends nothing more, only the timer
@@ -382,6 +398,11 @@ impl DeadlineIo {
                 return Poll::Ready(Ok(()));
             }
             self.next_request();
+            if let ResponseProgress::Refused { .. } = self.response {
+                let _ = self.received.split_to(std::mem::take(&mut self.framed));
+                ready!(Pin::new(&mut *self).poll_flush(cx))?;
+                continue;
+            }
             if self.framed > 0 {
                 if let Some(buffer) = buffer {
                     self.pass_on(buffer);

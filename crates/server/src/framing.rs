@@ -74,10 +74,16 @@ impl RequestFraming {
     /// An offered upgrade is overwritten with spaces (RFC 9110 section 7.8: a server may ignore it):
     /// actix-http would treat the body as data of the other protocol.
     ///
+    /// `on_whole` gets the head of a request that is here with all of its body.
+    ///
     /// # Errors
     ///
     /// The head is malformed or too large.
-    pub(super) fn frame(&mut self, bytes: &mut [u8]) -> Result<usize, ConnectionRefusal> {
+    pub(super) fn frame(
+        &mut self,
+        bytes: &mut [u8],
+        on_whole: impl FnOnce(RequestHead<'_>),
+    ) -> Result<usize, ConnectionRefusal> {
         let head = match &mut self.state {
             FramingState::Head { searched, parse_at } => {
                 // The parser starts at the first byte each time, so it does not run for every byte.
@@ -88,10 +94,9 @@ impl RequestFraming {
                     return too_long(bytes.len()).map(|()| 0);
                 }
                 (*searched, *parse_at) = (bytes.len(), bytes.len() * 2);
-                let Some(head) = Head::parse(bytes)? else {
+                let Some(head) = Head::parse(bytes, on_whole)? else {
                     return too_long(bytes.len()).map(|()| 0);
                 };
-                too_long(head.length)?;
                 for upgrade in head.upgrades {
                     bytes.get_mut(upgrade).unwrap_or_default().fill(b' ');
                 }
@@ -189,6 +194,26 @@ fn has_empty_line(bytes: &[u8]) -> bool {
     lines.any(|line| matches!(line, b"\n" | b"\r\n"))
 }
 
+/// The head of a request, for [`ConnectionEvents::refusal_of_request`](super::ConnectionEvents::refusal_of_request).
+#[derive(Debug, Clone, Copy)]
+pub struct RequestHead<'a> {
+    /// `POST`, for example.
+    pub method: &'a str,
+    /// What the request line has (RFC 9112 section 3.2), mostly a path.
+    pub target: &'a str,
+    headers: &'a [httparse::Header<'a>],
+}
+
+impl<'a> RequestHead<'a> {
+    /// The values of the header fields with this name, in their order.
+    #[must_use]
+    pub fn values(&self, name: &str) -> impl DoubleEndedIterator<Item = &'a [u8]> {
+        let fields = self.headers.iter();
+        let fields = fields.filter(move |field| field.name.eq_ignore_ascii_case(name));
+        fields.map(|field| field.value)
+    }
+}
+
 /// The framing of a request, from its head.
 struct Head {
     length: usize,
@@ -200,7 +225,10 @@ struct Head {
 
 impl Head {
     /// `None` while it is not complete.
-    fn parse(bytes: &[u8]) -> Result<Option<Self>, ConnectionRefusal> {
+    fn parse(
+        bytes: &[u8],
+        on_whole: impl FnOnce(RequestHead<'_>),
+    ) -> Result<Option<Self>, ConnectionRefusal> {
         let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
         let mut request = httparse::Request::new(&mut []);
         let length = match request.parse_with_uninit_headers(bytes, &mut headers) {
@@ -260,6 +288,14 @@ impl Head {
             _ if method == "CONNECT" => FramingState::Tunnel,
             Some(0) | None => FramingState::Complete,
         };
+        too_long(length)?;
+        if content_length.is_some_and(|body| body <= (bytes.len() - length) as u64) {
+            on_whole(RequestHead {
+                method,
+                target,
+                headers: request.headers,
+            });
+        }
         Ok(Some(Self {
             length,
             is_http_1_0,

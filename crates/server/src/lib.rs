@@ -29,6 +29,7 @@ use std::time::Duration;
 use actix_web::HttpResponse;
 
 pub use connection::{BodyError, is_overloaded, read_body};
+pub use framing::RequestHead;
 pub use listener::{BindError, Listener, bind};
 pub use open_files::{connections_within, raise_open_file_limit};
 pub use passed_sockets::{PassedSocketError, PassedSockets};
@@ -39,11 +40,24 @@ pub trait ConnectionEvents: Send + Sync + 'static {
     /// Counts a connection that was refused or closed because of the connection limit.
     fn connection_shed(&self, reason: ShedReason);
 
-    /// The response to a connection, or to input, that never becomes a request of the application.
+    /// The last response of a connection: to input that never becomes a request, or to the connection itself.
     ///
-    /// The listener adds `Connection: close`, `Date` and `Content-Length`. The body must be in
-    /// memory.
+    /// The listener adds `Connection: close`, `Date` and `Content-Length`. The body must be in memory.
     fn refusal(&self, peer: Option<SocketAddr>, refusal: ConnectionRefusal) -> HttpResponse;
+
+    /// The response to a request that the application need not get, as [`Self::refusal`] has it. The connection stays
+    /// open, unless the response is to close it.
+    ///
+    /// Only asked for requests that arrive with all of their body at once, and before most of the work of a
+    /// request: so a flood of requests that are refused anyway takes less from the others.
+    fn refusal_of_request(
+        &self,
+        peer: Option<SocketAddr>,
+        head: RequestHead<'_>,
+    ) -> Option<HttpResponse> {
+        let _ = (peer, head);
+        None
+    }
 }
 
 /// Why a connection was refused or closed.

@@ -258,20 +258,28 @@ mod tests {
     use tokio::time::{Instant, sleep};
 
     use super::*;
-    use crate::{ConnectionRefusal, ShedReason};
+    use crate::{ConnectionRefusal, RequestHead, ShedReason};
 
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
     /// It is handled for longer than a head may take.
     const SLOW_REQUEST: &[u8] = b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n";
 
-    struct NoEvents;
+    struct Events;
 
-    impl ConnectionEvents for NoEvents {
+    impl ConnectionEvents for Events {
         fn connection_shed(&self, _: ShedReason) {}
 
         fn refusal(&self, _: Option<SocketAddr>, _: ConnectionRefusal) -> HttpResponse {
             HttpResponse::BadRequest().finish()
+        }
+
+        fn refusal_of_request(
+            &self,
+            _: Option<SocketAddr>,
+            head: RequestHead<'_>,
+        ) -> Option<HttpResponse> {
+            (head.target == "/refused").then(|| HttpResponse::TooManyRequests().finish())
         }
     }
 
@@ -296,11 +304,11 @@ mod tests {
             connections: 20,
             request_bytes: REQUEST_BYTES,
         };
-        let (timeouts, events) = (ConnectionTimeouts::default(), Arc::new(NoEvents));
+        let (timeouts, events) = (ConnectionTimeouts::default(), Arc::new(Events));
         let limiter = ConnectionLimiter::new(limits, timeouts, QueueDelay::default(), events);
         let permit = limiter.acquire().expect("room");
         let (far, near) = tokio::io::duplex(1024);
-        let io = DeadlineIo::new(Box::new(near), None, permit, Arc::new(NoEvents));
+        let io = DeadlineIo::new(Box::new(near), None, permit, Arc::new(Events));
         let connection = (SharedIo::new(io), None);
         let served = async move {
             let http = HttpService::build()
@@ -324,11 +332,21 @@ mod tests {
     }
 
     async fn receive_response(client: &mut DuplexStream) {
+        assert_eq!(receive_status(client).await, 200);
+    }
+
+    async fn receive_status(client: &mut DuplexStream) -> u16 {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             head.push(client.read_u8().await.expect("a response"));
         }
-        assert!(head.starts_with(b"HTTP/1.1 200 "));
+        let status = head
+            .strip_prefix(b"HTTP/1.1 ")
+            .and_then(|rest| rest.get(..3));
+        let status = status.and_then(|status| std::str::from_utf8(status).ok());
+        status
+            .and_then(|status| status.parse().ok())
+            .expect("a status")
     }
 
     #[tokio::test(start_paused = true)]
@@ -386,6 +404,65 @@ mod tests {
         };
         // actix-http loses it while it is idle.
         assert_eq!(serve_client(pending(), client).await, 2);
+    }
+
+    const REFUSED: &[u8] = b"POST /refused HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_is_refused_by_its_head_costs_the_application_nothing() {
+        let client = async |mut client: DuplexStream| {
+            for _ in 0..2 {
+                client.write_all(REFUSED).await.expect("written");
+                assert_eq!(receive_status(&mut client).await, 429);
+            }
+            let began = Instant::now();
+            assert_eq!(client.read(&mut [0]).await.expect("the end"), 0);
+            assert_eq!(began.elapsed(), ConnectionTimeouts::default().idle);
+        };
+        assert_eq!(serve_client(pending(), client).await, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_before_and_after_a_refused_one_have_responses_in_their_order() {
+        let (head, body) = REFUSED.split_at(REFUSED.len() - 3);
+        let client = async |mut client: DuplexStream| {
+            let requests = [REQUEST, REFUSED, REFUSED, REQUEST, head].concat();
+            client.write_all(&requests).await.expect("written");
+            for expected in [200, 429, 429, 200] {
+                assert_eq!(receive_status(&mut client).await, expected);
+            }
+            // Its body comes later, so the application gets it.
+            client.write_all(body).await.expect("written");
+            receive_response(&mut client).await;
+        };
+        assert_eq!(serve_client(pending(), client).await, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_is_too_long_is_refused_by_the_listener_only() {
+        let padding = "x".repeat(8 * 1024 - 30);
+        let request = format!(
+            "POST /refused HTTP/1.1\r\nHost: a\r\nX: {padding}\r\nContent-Length: 0\r\n\r\n"
+        );
+        let client = async |mut client: DuplexStream| {
+            client.write_all(request.as_bytes()).await.expect("written");
+            assert_eq!(receive_status(&mut client).await, 400);
+            assert_eq!(client.read(&mut [0]).await.expect("the end"), 0);
+        };
+        assert_eq!(serve_client(pending(), client).await, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_request_of_http_1_0_ends_its_connection() {
+        let client = async |mut client: DuplexStream| {
+            let request = b"POST /refused HTTP/1.0\r\nContent-Length: 0\r\n\r\n";
+            client.write_all(request).await.expect("written");
+            assert_eq!(receive_status(&mut client).await, 429);
+            let began = Instant::now();
+            assert_eq!(client.read(&mut [0]).await.expect("the end"), 0);
+            assert_eq!(began.elapsed(), Duration::ZERO);
+        };
+        assert_eq!(serve_client(pending(), client).await, 0);
     }
 
     #[tokio::test(start_paused = true)]

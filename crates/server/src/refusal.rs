@@ -1,11 +1,13 @@
-//! Responses to connections and input that never become a request of the application.
+//! Responses to connections and input that the application never gets.
 
 use std::io;
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
+use actix_web::HttpResponse;
 use actix_web::body::MessageBody as _;
-use actix_web::http::header::{CONTENT_LENGTH, DATE, HttpDate};
+use actix_web::http::ConnectionType;
+use actix_web::http::header::HttpDate;
 use actix_web::web::Bytes;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -25,34 +27,49 @@ pub enum ConnectionRefusal {
     ConnectionLimit,
 }
 
-/// The bytes of the application's response to a refusal. It is the last one of its connection.
+/// As [`encode`], for the last response of a connection.
+pub(super) fn encode_last(mut response: HttpResponse) -> Bytes {
+    let head = response.head_mut();
+    head.set_connection_type(ConnectionType::Close);
+    encode(response)
+}
+
+/// Enough for the heads of nearly all of these responses.
+const HEAD_BYTES: usize = 512;
+
+/// The bytes of a response, which is the last one of its connection where its connection type says so.
 #[expect(
     clippy::disallowed_methods,
     reason = "the date of the response is the machine's"
 )]
-pub(super) fn encode(
-    events: &dyn ConnectionEvents,
-    peer: Option<SocketAddr>,
-    refusal: ConnectionRefusal,
-) -> Bytes {
-    let response = events.refusal(peer, refusal);
+pub(super) fn encode(response: HttpResponse) -> Bytes {
+    let (response, body) = response.into_parts();
+    let body = body.try_into_bytes().unwrap_or_default();
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + body.len());
+    let mut put = |parts: &[&[u8]]| parts.iter().for_each(|part| bytes.extend_from_slice(part));
     let status = response.status();
-    let mut bytes = format!("HTTP/1.1 {status}\r\nconnection: close\r\n").into_bytes();
-    let mut header = |name: &str, value: &[u8]| {
-        bytes.extend_from_slice(name.as_bytes());
-        bytes.extend_from_slice(b": ");
-        bytes.extend_from_slice(value);
-        bytes.extend_from_slice(b"\r\n");
-    };
-    let now = HttpDate::from(SystemTime::now()).to_string();
-    header(DATE.as_str(), now.as_bytes());
-    for (name, value) in response.headers() {
-        header(name.as_str(), value.as_bytes());
+    let reason = status.canonical_reason().unwrap_or_default();
+    put(&[
+        b"HTTP/1.1 ",
+        status.as_str().as_bytes(),
+        b" ",
+        reason.as_bytes(),
+    ]);
+    if response.head().connection_type() == ConnectionType::Close {
+        put(&[b"\r\nconnection: close"]);
     }
-    let body = response.into_body().try_into_bytes().unwrap_or_default();
-    header(CONTENT_LENGTH.as_str(), body.len().to_string().as_bytes());
-    bytes.extend_from_slice(b"\r\n");
-    bytes.extend_from_slice(&body);
+    for (name, value) in response.headers() {
+        put(&[b"\r\n", name.as_str().as_bytes(), b": ", value.as_bytes()]);
+    }
+    let now = HttpDate::from(SystemTime::now()).to_string();
+    put(&[b"\r\ndate: ", now.as_bytes()]);
+    let length = body.len().to_string();
+    put(&[
+        b"\r\ncontent-length: ",
+        length.as_bytes(),
+        b"\r\n\r\n",
+        &body,
+    ]);
     bytes.into()
 }
 
@@ -67,7 +84,7 @@ pub(super) async fn refuse_connection(
     peer: Option<SocketAddr>,
     events: &dyn ConnectionEvents,
 ) -> io::Result<()> {
-    let response = encode(events, peer, ConnectionRefusal::ConnectionLimit);
+    let response = encode_last(events.refusal(peer, ConnectionRefusal::ConnectionLimit));
     tcp.write_all(&response).await?;
     tcp.shutdown().await?;
     tokio::io::copy(&mut tcp, &mut tokio::io::sink()).await?;

@@ -150,7 +150,8 @@ fn client(peer: &str, headers: &[(&str, &str)]) -> String {
     }
     let peer = peer.parse::<IpAddr>().unwrap().into();
     let trusted_proxies = ["10.0.0.0/8", "fd00::/8"].map(|network| network.parse().unwrap());
-    behind_proxies(peer, &map, &trusted_proxies).to_string()
+    let forwarded = map.get_all(X_FORWARDED_FOR);
+    behind_proxies(peer, forwarded.map(HeaderValue::as_bytes), &trusted_proxies).to_string()
 }
 
 /// Values of `X-Forwarded-For` from a trusted proxy, and the resulting client.

@@ -1,11 +1,11 @@
 //! Many forged logout tokens, and a genuine one among them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use test_support::client::Response;
 use test_support::endpoints::BACKCHANNEL_LOGOUT;
 use test_support::gateway::TestGateway;
-use test_support::wire::Connection;
+use test_support::wire::{Connection, chunked};
 
 use super::{FORM, LogoutFixture};
 use crate::metrics::exposition;
@@ -81,6 +81,34 @@ fn connection_with_too_many_forged_logout_tokens_stays_open() {
         .map(|_| connection.send(&request).answer().status)
         .collect();
     assert_eq!(statuses, [[400; 50].as_slice(), &[429; 3]].concat());
+    // It has the same response whether it is refused by its head or by its handler: with an absolute target, or with a
+    // body that the head does not measure.
+    let absolute = request.replace(
+        BACKCHANNEL_LOGOUT,
+        &format!("http://gateway{BACKCHANNEL_LOGOUT}"),
+    );
+    let (head, body) = request
+        .split_once("Content-Length: 18\r\n\r\n")
+        .expect("a length");
+    let chunked = format!(
+        "{head}Transfer-Encoding: chunked\r\n\r\n{}",
+        chunked(body, 9)
+    );
+    let responses = [request.as_str(), &absolute, &chunked].map(|request| {
+        let answer = connection.send(request).answer();
+        let id = answer.header("x-request-id").expect("an id").to_owned();
+        let names = answer.headers.iter().map(|(name, _)| name.clone());
+        let kept =
+            ["cache-control", "content-type"].map(|name| answer.header(name).map(str::to_owned));
+        (
+            answer.status,
+            names.collect::<BTreeSet<_>>(),
+            kept,
+            answer.body.replace(&id, ""),
+        )
+    });
+    assert_eq!(responses[0].0, 429);
+    assert_eq!([&responses[1], &responses[2]], [&responses[0]; 2]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

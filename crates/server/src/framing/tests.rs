@@ -13,7 +13,7 @@ fn framed(bytes: &[u8], at_once: usize) -> Result<(Vec<u8>, RequestFraming), Con
     let (mut received, mut passed_on) = (Vec::new(), Vec::new());
     for part in bytes.chunks(at_once) {
         received.extend_from_slice(part);
-        let framed = framing.frame(&mut received)?;
+        let framed = framing.frame(&mut received, |_| ())?;
         passed_on.extend(received.drain(..framed));
     }
     Ok((passed_on, framing))
@@ -87,14 +87,17 @@ fn head_is_not_parsed_again_for_every_byte() {
     let mut parsed = 0;
     for length in 1..=bytes.len() {
         let mut received = bytes[..length].to_vec();
-        assert_eq!(framing.frame(&mut received).expect("no fault yet"), 0);
+        assert_eq!(
+            framing.frame(&mut received, |_| ()).expect("no fault yet"),
+            0
+        );
         if let FramingState::Head { parse_at, .. } = framing.state {
             parsed += usize::from(parse_at == 2 * length);
         }
     }
     assert_eq!(parsed, 14, "with 1, 2, 4 … 8 KiB");
     bytes.push(b'x');
-    let refused = framing.frame(&mut bytes);
+    let refused = framing.frame(&mut bytes, |_| ());
     assert!(matches!(refused, Err(ConnectionRefusal::HeadTooLarge)));
 }
 
