@@ -56,7 +56,10 @@ pub fn api(routes: &mut ServiceConfig) {
         .service(post("/api/v1/auth/login", auth::log_in))
         .service(post("/api/v1/auth/token", auth::exchange))
         .service(post("/api/v1/auth/logout", auth::log_out))
-        .service(post(backchannel_logout::PATH, backchannel_logout::receive))
+        .service(post(
+            "/api/v1/auth/backchannel-logout",
+            backchannel_logout::receive,
+        ))
         .service(get("/.well-known/jwks.json", well_known::keys))
         .service(get("/openapi.yaml", well_known::openapi));
     // RFC 8414 section 5: the second is for clients that know only the path of OpenID Connect Discovery.

@@ -15,8 +15,6 @@ use super::body;
 use super::caching::no_store;
 use super::middleware::request_context;
 
-pub(super) const PATH: &str = "/api/v1/auth/backchannel-logout";
-
 const LOGOUT_TOKEN: &str = "logout_token";
 
 /// Independent of the limits of logins and logouts, so that an IAM may call it during either.

@@ -31,7 +31,6 @@ use auth_gateway_server::{ConnectionEvents, ConnectionRefusal, RequestHead, Shed
 
 use super::api_error::{ApiError, InvalidRequest};
 use super::app_state::AppState;
-use super::backchannel_logout;
 use super::cors::Readers;
 use super::trace;
 
@@ -208,7 +207,8 @@ impl ConnectionEvents for AppState {
         peer: Option<SocketAddr>,
         head: RequestHead<'_>,
     ) -> Option<HttpResponse> {
-        if head.method != "POST" || head.target != backchannel_logout::PATH {
+        let route = Route::of(head.target);
+        if head.method != "POST" || route != Route::BackchannelLogout {
             return None;
         }
         let (request_id, forwarded) = (X_REQUEST_ID, X_FORWARDED_FOR);
@@ -223,12 +223,12 @@ impl ConnectionEvents for AppState {
         let refused = self.gateway.admit_logout_token(&context).err()?;
         let in_progress = InProgress {
             began: Instant::now(),
-            route: Route::BackchannelLogout,
+            route,
             is_routine: false,
             context,
             readers: Readers::SameOrigin,
         };
-        Some(in_progress.error_response(self, &self.failed(Route::BackchannelLogout, refused)))
+        Some(in_progress.error_response(self, &self.failed(route, refused)))
     }
 }
 
