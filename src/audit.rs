@@ -5,7 +5,6 @@ mod line;
 mod output;
 mod refusals;
 
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -34,11 +33,13 @@ const WRITE_DEADLINE: Duration = Duration::from_secs(2);
 pub struct Unwritable;
 
 /// The audit log of one process.
-pub struct AuditLog(Option<Enabled>);
-
-struct Enabled {
+#[derive(derive_more::Debug)]
+#[debug("AuditLog {{ destination: {destination:?}, .. }}")]
+pub struct AuditLog {
     identifiers: Identifiers,
-    destination: Destination,
+    /// `None`: the log is off.
+    destination: Option<Destination>,
+    /// Whether no operation takes effect without its line. Not if the log is off.
     fail_closed: bool,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
@@ -56,50 +57,48 @@ impl AuditLog {
         metrics: Arc<Metrics>,
     ) -> Self {
         let destination = match (settings.destination, &settings.file) {
-            (AuditDestination::Stdout, _) => Destination::Stdout,
-            (AuditDestination::File, Some(path)) => Destination::File(path.clone()),
-            (AuditDestination::None, _) | (AuditDestination::File, None) => return Self(None),
+            (AuditDestination::Stdout, _) => Some(Destination::Stdout),
+            (AuditDestination::File, Some(path)) => Some(Destination::File(path.clone())),
+            (AuditDestination::None, _) | (AuditDestination::File, None) => None,
         };
-        Self(Some(Enabled {
+        Self {
             identifiers: Identifiers {
                 key,
                 with_client_addresses: settings.client_addresses,
                 with_email_addresses: settings.email_addresses,
             },
+            fail_closed: settings.fail_closed && destination.is_some(),
             destination,
-            fail_closed: settings.fail_closed,
             clock,
             progress: Arc::new(Progress::new(Arc::clone(&metrics))),
             metrics,
             refusals: Refusals::default(),
             writer: OnceLock::new(),
-        }))
+        }
     }
 
     /// Opens the file, and starts the thread that writes. `None` if the log is off.
     /// The error names the file.
     pub(crate) fn open(&self) -> anyhow::Result<Option<Flusher>> {
-        let Some(log) = &self.0 else {
+        let Some(destination) = &self.destination else {
             return Ok(None);
         };
         let output = Output::open(
-            log.destination.clone(),
-            log.fail_closed,
-            Arc::clone(&log.clock),
-            Arc::clone(&log.progress),
+            destination.clone(),
+            self.fail_closed,
+            Arc::clone(&self.clock),
+            Arc::clone(&self.progress),
         )?;
-        let lost = log.metrics.families.audit_lines_lost.clone();
+        let lost = self.metrics.families.audit_lines_lost.clone();
         let (writer, flusher) = LineWriter::start("audit", output, lost)?;
-        let _ = log.writer.set(writer);
+        let _ = self.writer.set(writer);
         Ok(Some(flusher))
     }
 
     /// Writes one line for each client with the refusals since the last call that have no line of their own.
     pub(crate) fn write_sums(&self) {
-        if let Some(log) = &self.0 {
-            for sum in log.refusals.take() {
-                log.push(&sum);
-            }
+        for sum in self.refusals.take() {
+            self.push(&sum);
         }
     }
 
@@ -114,20 +113,29 @@ impl AuditLog {
     /// Admits an operation that must not take effect without its line, if `audit.fail_closed` is set.
     /// Not if the last line could not be written.
     pub(crate) fn admit(&self) -> Result<AuditGate<'_>, Unwritable> {
-        match &self.0 {
-            Some(log) if log.fail_closed && log.progress.is_failing() => Err(Unwritable),
-            _ => Ok(self.gate()),
+        if self.fail_closed && self.progress.is_failing() {
+            return Err(Unwritable);
         }
+        Ok(self.gate())
     }
 
     fn gate(&self) -> AuditGate<'_> {
-        let log = self.0.as_ref().filter(|log| log.fail_closed);
-        AuditGate(log.map(|log| (log, log.metrics.families.audit_lines_lost.get())))
+        let lost = &self.metrics.families.audit_lines_lost;
+        AuditGate(self.fail_closed.then(|| (self, lost.get())))
+    }
+
+    /// Writes the line, or counts it for a [sum](Self::write_sums). Never waits.
+    fn push(&self, line: &Line) {
+        if self.refusals.is_written(line)
+            && let Some(writer) = self.writer.get()
+        {
+            writer.push(&line.to_json(self.clock.now()), self.fail_closed);
+        }
     }
 }
 
 /// Waits for the lines of an operation, with `audit.fail_closed`.
-pub(crate) struct AuditGate<'a>(Option<(&'a Enabled, u64)>);
+pub(crate) struct AuditGate<'a>(Option<(&'a AuditLog, u64)>);
 
 impl AuditGate<'_> {
     /// Waits until all lines of events until now are on the disk, or were accepted by the reader of
@@ -147,33 +155,13 @@ impl AuditGate<'_> {
     }
 }
 
-impl Enabled {
-    /// Writes the line, or counts it for a [sum](AuditLog::write_sums). Never waits.
-    fn push(&self, line: &Line) {
-        if self.refusals.is_written(line)
-            && let Some(writer) = self.writer.get()
-        {
-            writer.push(&line.to_json(self.clock.now()), self.fail_closed);
-        }
-    }
-}
-
 impl Subscriber for AuditLog {
     fn on_event(&self, event: &Event<'_>) {
-        if let Some(log) = &self.0
-            && let Some(line) = Line::of(event, &log.identifiers)
+        if self.destination.is_some()
+            && let Some(line) = Line::of(event, &self.identifiers)
         {
-            log.push(&line);
+            self.push(&line);
         }
-    }
-}
-
-impl fmt::Debug for AuditLog {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let destination = self.0.as_ref().map(|log| &log.destination);
-        f.debug_struct("AuditLog")
-            .field("destination", &destination)
-            .finish_non_exhaustive()
     }
 }
 

@@ -2,19 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 use tokio::runtime::Runtime;
 
-use crate::config::{Registry, Settings};
+use crate::config::{Registry, Settings, SettingsSource};
 
 mod audit;
 mod check;
@@ -234,30 +231,21 @@ impl Invocation<'_> {
         Ok(crate::config::load(file, self.environment, self.registry)?)
     }
 
-    /// The settings for a command that uses only the setting or section `used`, as
-    /// [`load_for`](crate::config::load_for) reads them.
+    /// The settings for a command that uses only the setting or section `used`. Problems of the others are
+    /// ignored, because a running gateway goes on with their values from before. Here such a setting may have
+    /// its default or a placeholder.
     fn settings_for(&self, used: &str, config: &ConfigFile) -> Result<Settings, UserError> {
-        let file = config.path(self.environment);
-        let settings = crate::config::load_for(used, file, self.environment, self.registry);
-        Ok(settings?)
+        let loaded = self.source(config).load_with(|_, _, problems| {
+            problems.retain_within(used);
+            Some(())
+        })?;
+        Ok(loaded.0)
     }
-}
 
-/// Writes the file of the option `--output`, which must not exist.
-fn write_new(path: &Path, mode: u32, text: &str) -> anyhow::Result<()> {
-    let shown = path.display();
-    let mut options = OpenOptions::new();
-    let mut file = match options.write(true).create_new(true).mode(mode).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let problem = format!("--output {shown}: the file exists, and is not replaced");
-            return Err(UserError::Request(problem).into());
-        }
-        Err(error) => return Err(error).with_context(|| format!("cannot write {shown}")),
-    };
-    file.write_all(text.as_bytes())
-        .and_then(|()| file.sync_all())
-        .with_context(|| format!("cannot write {shown}"))
+    fn source(&self, config: &ConfigFile) -> SettingsSource {
+        let file = config.path(self.environment);
+        SettingsSource::new(file, self.environment, self.registry)
+    }
 }
 
 /// The runtime of a command that makes calls.

@@ -18,7 +18,6 @@ mod iam;
 mod keys;
 mod known;
 mod layers;
-mod loading;
 mod log;
 mod login_limits;
 mod management;
@@ -56,6 +55,7 @@ pub(crate) use keys::KeySettings;
 pub(crate) use known::is_own_variable;
 pub(crate) use log::{LogFormat, LogSettings};
 pub use permissions::PermissionSourceKind;
+pub(crate) use safety::check_reach;
 pub(crate) use source::{NamedFiles, SettingsSource};
 #[cfg(test)]
 pub(crate) use tests::sample;
@@ -162,28 +162,13 @@ pub fn load(
     Ok(loaded.0)
 }
 
-/// Reads the settings as [`load`] does, for a command that uses only the setting or section `used`. Problems
-/// of the others are ignored, because a running gateway goes on with their values from before. Here such a setting
-/// may have its default or a placeholder.
-///
-/// # Errors
-///
-/// [`InvalidSettings`] with every problem of what is used, or why no settings can be read at all.
-pub(crate) fn load_for(
-    used: &str,
-    file: Option<&Path>,
-    environment: &BTreeMap<String, String>,
-    registry: &Registry,
-) -> Result<Settings, InvalidSettings> {
-    let source = SettingsSource::new(file, environment, registry);
-    let loaded = source.load_with(|_, _, problems| {
-        problems.retain_within(used);
-        Some(())
-    })?;
-    Ok(loaded.0)
-}
-
 impl Settings {
+    /// The names of the IAMs.
+    #[must_use]
+    pub fn iam_names(&self) -> Vec<&str> {
+        self.iams.iter().map(|iam| iam.name.as_str()).collect()
+    }
+
     /// Sets what is not set and depends on other settings, so that it is shown as it is in effect.
     fn derive_defaults(&mut self) {
         let public_url = &self.http.public_url;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use iam_adapters::name::Name;
-use iam_adapters::resilient::{Circuit, Operation};
+use iam_adapters::resilient::{CallEvent, Circuit, Operation};
 use iam_adapters::{Clock, IamError, Misconfiguration, Moment};
 use parking_lot::Mutex;
 use strum::IntoStaticStr;
@@ -264,34 +264,17 @@ impl Subscriber for Health {
                     iam.state.lock().stale.served(&iam.name, self.clock.now());
                 }
             }
-            Event::IamCall {
-                iam,
-                operation,
-                result,
-                ..
-            } => {
-                if let Some(iam) = self.iam(iam) {
-                    iam.called(operation, result, self.clock.now());
+            Event::Iam { iam, event } => {
+                let Some(iam) = self.iam(iam) else { return };
+                match event {
+                    CallEvent::Called {
+                        operation, result, ..
+                    } => iam.called(operation, result, self.clock.now()),
+                    CallEvent::Circuit { operation, circuit } => iam.circuit(operation, circuit),
+                    CallEvent::Clock { offset } => iam.state.lock().clock_offset = offset,
                 }
             }
-            Event::Circuit {
-                iam,
-                operation,
-                circuit,
-            } => {
-                if let Some(iam) = self.iam(iam) {
-                    iam.circuit(operation, circuit);
-                }
-            }
-            Event::Clock {
-                iam: Some(iam),
-                offset,
-            } => {
-                if let Some(iam) = self.iam(iam) {
-                    iam.state.lock().clock_offset = offset;
-                }
-            }
-            Event::Clock { iam: None, .. } | Event::Replication { .. } => {
+            Event::Clock { .. } | Event::Replication { .. } => {
                 self.replica.lock().replication.on_event(event);
             }
             _ => {}

@@ -25,8 +25,8 @@ use crate::telemetry::metrics::Route;
 
 use api_error::ApiError;
 pub use app_state::AppState;
-pub(crate) use middleware::RequestLog;
 use middleware::handle_request;
+pub(crate) use middleware::{ApiListenerEvents, RequestLog};
 pub use middleware::{X_REQUEST_ID, header_value, request_id};
 
 /// An application with the middleware around every request, and no routes yet.

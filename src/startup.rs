@@ -23,11 +23,11 @@ use iam_adapters::{IamAdapter, ResilientAdapter};
 use tokio::time::{sleep, timeout};
 
 use crate::audit::AuditLog;
-use crate::config::Settings;
+use crate::config::{ConfigErrors, InvalidSettings, Settings, check_reach};
 use crate::health::Health;
-use crate::http::{self, AppState, RequestLog};
+use crate::http::{self, ApiListenerEvents, AppState, RequestLog};
 use crate::telemetry::json_lines::Flusher;
-use crate::telemetry::metrics::{EventMetrics, Metrics};
+use crate::telemetry::metrics::Metrics;
 use auth_gateway_core::TokenPolicy;
 use auth_gateway_core::event::{Event, Subscriber, Subscribers};
 use auth_gateway_core::iams::IamParts;
@@ -49,9 +49,7 @@ const MANAGEMENT_CONNECTIONS: usize = 256;
 fn policy(settings: &Settings) -> Policy {
     Policy {
         cache_bytes: settings.cache.max_bytes as u64,
-        login_limits: settings
-            .login_limits
-            .before(settings.iams.iter().map(|iam| &iam.adapter)),
+        login_limits: settings.login_limits.limits(),
         token: TokenPolicy {
             issuer: settings.http.public_url.issuer().to_owned(),
             audience: settings.token.audience.clone(),
@@ -65,24 +63,16 @@ fn policy(settings: &Settings) -> Policy {
     }
 }
 
-/// A gateway over its guarded adapters, without a network.
-#[derive(Debug, Clone)]
-pub struct Service {
-    /// The three operations.
-    pub gateway: Arc<Gateway>,
-    /// The state of this replica and of its IAMs.
-    pub health: Arc<Health>,
-}
-
-/// Builds a gateway from its parts. Makes no connection.
+/// Builds a gateway over its guarded adapters from its parts, with the state that the handlers of its requests share.
+/// Makes no connection.
 #[must_use]
-pub fn connect(settings: &Settings, parts: &ServiceDependencies) -> Service {
-    let (clock, metrics) = (&parts.clock, &parts.metrics);
-    let names: Vec<_> = settings.iams.iter().map(|iam| iam.name.as_str()).collect();
-    let health = Health::new(Arc::clone(clock), &names, parts.lifecycle.clone());
+pub fn connect(settings: &Settings, parts: &ServiceDependencies) -> AppState {
+    let clock = &parts.clock;
+    let lifecycle = parts.lifecycle.clone();
+    let health = Health::new(Arc::clone(clock), &settings.iam_names(), lifecycle);
     let health = Arc::new(health);
     let subscribers: [Arc<dyn Subscriber>; 4] = [
-        Arc::new(EventMetrics::new(Arc::clone(metrics), &names)),
+        Arc::<Metrics>::clone(&parts.metrics),
         Arc::<Health>::clone(&health),
         Arc::<AuditLog>::clone(&parts.audit),
         Arc::new(RequestLog),
@@ -117,30 +107,19 @@ pub fn connect(settings: &Settings, parts: &ServiceDependencies) -> Service {
         parts.replicas.clone(),
     );
     let gateway = Gateway::new(iams, policy, replica);
-    Service {
+    AppState {
         gateway: Arc::new(gateway),
+        metrics: Arc::clone(&parts.metrics),
         health,
-    }
-}
-
-impl Service {
-    /// The state that the handlers of the gateway's requests share.
-    #[must_use]
-    pub fn app_state(&self, settings: &Settings, parts: &ServiceDependencies) -> AppState {
-        AppState {
-            gateway: Arc::clone(&self.gateway),
-            metrics: Arc::clone(&parts.metrics),
-            health: Arc::clone(&self.health),
-            jwks_max_age: settings.keys.jwks_max_age,
-            precise_backend_status: settings.http.precise_backend_status,
-            started: parts.clock.now(),
-            lifecycle: parts.lifecycle.clone(),
-            trusted_proxies: settings.http.trusted_networks(),
-            allowed_origins: settings.http.cors.allowed_origins.clone(),
-            traces: parts.traces.as_ref().map(|(traces, _)| Arc::clone(traces)),
-            operator_token: parts.operator_token.clone(),
-            audit: Arc::clone(&parts.audit),
-        }
+        jwks_max_age: settings.keys.jwks_max_age,
+        precise_backend_status: settings.http.precise_backend_status,
+        started: clock.now(),
+        lifecycle: parts.lifecycle.clone(),
+        trusted_proxies: settings.http.trusted_networks(),
+        allowed_origins: settings.http.cors.allowed_origins.clone(),
+        traces: parts.traces.as_ref().map(|(traces, _)| Arc::clone(traces)),
+        operator_token: parts.operator_token.clone(),
+        audit: Arc::clone(&parts.audit),
     }
 }
 
@@ -155,6 +134,39 @@ const MANAGEMENT_SOCKET: &str = "management";
 /// A socket is for none of the two listeners.
 pub fn passed_sockets(names: Option<&str>) -> Result<PassedSockets, PassedSocketError> {
     PassedSockets::take(&[PUBLIC_SOCKET, MANAGEMENT_SOCKET], names)
+}
+
+/// The addresses of the public and the management listener. Each has the name of the setting, or of the passed socket
+/// that replaces it.
+#[must_use]
+pub fn listen_addresses(settings: &Settings, sockets: &PassedSockets) -> [(String, SocketAddr); 2] {
+    [
+        ("http.listen", PUBLIC_SOCKET, settings.http.listen),
+        (
+            "management.listen",
+            MANAGEMENT_SOCKET,
+            settings.management.listen,
+        ),
+    ]
+    .map(|(setting, name, listen)| match sockets.address(name) {
+        Some(address) => (format!("the passed socket {name:?}"), address),
+        None => (setting.to_owned(), listen),
+    })
+}
+
+/// Checks the address of the public listener, which a passed socket can have replaced.
+///
+/// # Errors
+///
+/// Other machines can reach it, and the settings are for this machine alone.
+pub(crate) fn check_sockets(
+    settings: &Settings,
+    sockets: &PassedSockets,
+) -> Result<(), InvalidSettings> {
+    let [(key, listen), _] = listen_addresses(settings, sockets);
+    let mut problems = ConfigErrors::default();
+    check_reach(settings, &key, listen, &mut problems);
+    problems.into_result(Some(()), |_| None)
 }
 
 /// How long connections that were accepted last may take to send their requests. Only where the service
@@ -203,8 +215,7 @@ impl Application {
     ///
     /// A port cannot be bound.
     pub fn build(settings: &Settings, parts: ServiceDependencies) -> anyhow::Result<Self> {
-        let connected = connect(settings, &parts);
-        let app_state = Data::new(connected.app_state(settings, &parts));
+        let app_state = Data::new(connect(settings, &parts));
         let data = app_state.clone();
         let public_app = move || http::app(data.clone()).configure(http::public);
         let data = app_state.clone();
@@ -212,10 +223,10 @@ impl Application {
         let [public, management] = listeners(settings, &parts)?;
         let events = app_state.clone().into_inner();
         let bound = [
-            public.bind(Arc::<AppState>::clone(&events), public_app)?,
+            public.bind(Arc::new(ApiListenerEvents(Arc::clone(&events))), public_app)?,
             management.bind(events, management_app)?,
         ];
-        let iams = settings.iams.iter().zip(connected.gateway.iams.iter());
+        let iams = settings.iams.iter().zip(app_state.gateway.iams.iter());
         let probing = iams.map(|(section, iam)| {
             let (adapter, interval) = (Arc::clone(&iam.adapter), section.upstream.probe_interval);
             async move {
@@ -227,7 +238,7 @@ impl Application {
             }
         });
         let probing = join_all(probing);
-        let finishing = Arc::clone(&connected.gateway).finish_logouts();
+        let finishing = Arc::clone(&app_state.gateway).finish_logouts();
         let background = async move {
             tokio::join!(probing, finishing);
         };

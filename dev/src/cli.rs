@@ -9,7 +9,7 @@ use std::io::Write;
 
 use auth_gateway::cli::{self, ABOUT, ConfigFile, Exit, Program, UserError, generated_key};
 use auth_gateway::config::{self, Settings};
-use auth_gateway::startup::Addresses;
+use auth_gateway::startup::{Addresses, PassedSockets};
 use clap::{Parser, Subcommand};
 
 use crate::safety;
@@ -87,7 +87,7 @@ pub fn run(
     let program = Program {
         registry: crate::registry(),
         build: |settings, parts| {
-            safety::check(settings).map_err(UserError::from)?;
+            safety::check(settings, &parts.sockets).map_err(UserError::from)?;
             crate::build(settings, parts)
         },
         hints,
@@ -97,7 +97,7 @@ pub fn run(
             if let cli::Command::Check { config, .. } = &command
                 && let Ok(settings) =
                     config::load(config.path(environment), environment, &program.registry)
-                && let Err(invalid) = safety::check(&settings)
+                && let Err(invalid) = safety::check(&settings, &PassedSockets::default())
             {
                 writeln!(out, "{invalid}")?;
                 return Ok(Exit::Configuration);

@@ -148,7 +148,7 @@ impl GatewayNamespaces {
             metrics: if is_default {
                 Arc::clone(&parts.metrics)
             } else {
-                Arc::<Metrics>::default()
+                Arc::new(Metrics::new(&settings.iam_names()))
             },
             tls: None,
             replication: None,
@@ -159,11 +159,11 @@ impl GatewayNamespaces {
             },
             ..parts.clone()
         };
-        let connected = startup::connect(settings, &parts);
+        let app_state = startup::connect(settings, &parts);
         // Tasks of its own, so that an IAM that does not respond delays no other namespace.
         let mut background = JoinSet::new();
-        background.spawn(Arc::clone(&connected.gateway).finish_logouts());
-        for iam in connected.gateway.iams.iter() {
+        background.spawn(Arc::clone(&app_state.gateway).finish_logouts());
+        for iam in app_state.gateway.iams.iter() {
             let (adapter, interval) = (Arc::clone(&iam.adapter), settings.upstream.probe_interval);
             // The mock responds at once.
             let _ = adapter.probe().now_or_never();
@@ -175,7 +175,6 @@ impl GatewayNamespaces {
             });
         }
         iam.store(Arc::new(Arc::<Mock>::clone(&mock)));
-        let app_state = connected.app_state(settings, &parts);
         Namespace {
             name: name.clone(),
             mock,

@@ -28,6 +28,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use auth_gateway::config::{self, IamSettings, InvalidSettings, Registry, Settings};
+use auth_gateway::startup::PassedSockets;
 use iam_adapters::registry::AdapterKind;
 use iam_adapters::settings::AdapterSettings;
 use mock_iam::MockSettings;
@@ -76,6 +77,6 @@ pub fn settings(
     environment: &BTreeMap<String, String>,
 ) -> Result<Settings, InvalidSettings> {
     let settings = config::load(file, environment, &registry())?;
-    safety::check(&settings)?;
+    safety::check(&settings, &PassedSockets::default())?;
     Ok(settings)
 }

@@ -3,16 +3,17 @@
 use std::net::SocketAddr;
 
 use auth_gateway::config::{InvalidSettings, Settings};
+use auth_gateway::startup::{PassedSockets, listen_addresses};
 use mock_iam::MockSettings;
 
 use crate::of_kind;
 
-/// Checks settings that are valid for the gateway itself.
+/// Checks settings that are valid for the gateway itself, with these sockets.
 ///
 /// # Errors
 ///
 /// [`InvalidSettings`] with every problem.
-pub(crate) fn check(settings: &Settings) -> Result<(), InvalidSettings> {
+pub(crate) fn check(settings: &Settings, sockets: &PassedSockets) -> Result<(), InvalidSettings> {
     let Some((section, mock)) = of_kind::<MockSettings>(settings) else {
         return Ok(());
     };
@@ -32,10 +33,7 @@ pub(crate) fn check(settings: &Settings) -> Result<(), InvalidSettings> {
         missing = format!("{missing}, and remove {fixed}, which is public");
     }
     // The control API on the management listener changes users without authentication.
-    for (key, listen) in [
-        ("http.listen", settings.http.listen),
-        ("management.listen", settings.management.listen),
-    ] {
+    for (key, listen) in listen_addresses(settings, sockets) {
         if is_reached(listen) && !missing.is_empty() {
             problems.push(format!(
                 "{key}: {listen} can be reached from other machines; for that also set {missing}"

@@ -39,7 +39,7 @@ pub enum TestTokenError {
 ///
 /// [`TestTokenError`].
 pub fn sign(gateway: &Gateway, token: TestToken) -> Result<SecretString, TestTokenError> {
-    let now = gateway.now();
+    let now = gateway.replica.clock.now();
     let policy = &gateway.policy;
     let defaults = default_claims(&policy.token, &policy.default_scope, now)?;
     let keys = gateway.replica.keys.signing.key_set();

@@ -51,34 +51,27 @@ where
     runtime.spawn(call.in_current_span().with_current_context());
 }
 
-/// Ends the session of a login by these requests if the login fails or is cancelled, that is unless
-/// [`ScopeGuard::into_inner`] is called.
+/// Ends the session of a login by these requests, each whether the others succeed or not, if the login
+/// fails or is cancelled, that is unless [`ScopeGuard::into_inner`] is called.
 pub(crate) fn guard(
     adapter: &'static str,
     http: &UpstreamClient,
     requests: impl FnOnce() -> Result<Vec<RequestBuilder>, IamError>,
 ) -> ScopeGuard<(), impl FnOnce(())> {
-    scopeguard::guard((), move |()| end_by(adapter, http, requests()))
-}
-
-/// Ends a session by these requests, each whether the others succeed or not.
-fn end_by(
-    adapter: &'static str,
-    http: &UpstreamClient,
-    requests: Result<Vec<RequestBuilder>, IamError>,
-) {
-    let http = http.clone();
-    end_with(adapter, async move {
-        let mut ended = Ok(());
-        for request in requests? {
-            let sent = http.send(request.timeout(DEADLINE)).await;
-            ended = ended.and(sent.and_then(|response| match response.status {
-                status if status.is_success() => Ok(()),
-                status => Err(IamError::Failed(format!("status {}", status.as_u16()))),
-            }));
-        }
-        ended
-    });
+    scopeguard::guard((), move |()| {
+        let (http, requests) = (http.clone(), requests());
+        end_with(adapter, async move {
+            let mut ended = Ok(());
+            for request in requests? {
+                let sent = http.send(request.timeout(DEADLINE)).await;
+                ended = ended.and(sent.and_then(|response| match response.status {
+                    status if status.is_success() => Ok(()),
+                    status => Err(IamError::Failed(format!("status {}", status.as_u16()))),
+                }));
+            }
+            ended
+        });
+    })
 }
 
 /// Waits until all these calls in this process have ended.

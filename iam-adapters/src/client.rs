@@ -2,8 +2,7 @@
 //! of [`ResilientAdapter`](crate::ResilientAdapter), which drops the future.
 
 use std::cell::Cell;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -13,13 +12,13 @@ use reqwest::header::{AGE, DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, ClientBuilder, Request, RequestBuilder, StatusCode, redirect, retry};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::Error as PemError;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::Verifier;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
+use tokio::time::Instant;
 use url::Url;
 
 use crate::adapter::SetupError;
@@ -27,7 +26,7 @@ use crate::clock::{self, Clock, Moment};
 use crate::error::{Detail, IamError, Misconfiguration};
 use crate::trace::{self, ChildSpan};
 use crate::types::ClientContext;
-use crate::{files, json, pem};
+use crate::{json, pem};
 
 pub(crate) use fault::tls_reason;
 
@@ -63,22 +62,23 @@ const DATE_RESOLUTION: Duration = Duration::from_secs(1);
 tokio::task_local! {
     /// The offset of the server's clock by the last response with a `Date`, within a probe.
     pub(crate) static CLOCK_OFFSET: Cell<Option<f64>>;
+    /// The deadline of the call in progress.
+    pub(crate) static DEADLINE: Instant;
+}
+
+/// What is left of the deadline of the call in progress, for a step without which it can succeed; `None`:
+/// it has no deadline. The step must end a little earlier, so that the call returns in time.
+pub(crate) fn time_left() -> Option<Duration> {
+    let left = DEADLINE.try_with(|deadline| deadline.saturating_duration_since(Instant::now()));
+    left.ok()
 }
 
 /// Why a client could not be created.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// The file with certificates cannot be read.
-    #[error("ca_file: {}: {}", path.display(), files::reason(source))]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
-    /// The file contains no PEM certificate, or an invalid one.
-    #[error("ca_file: {}: not a file of PEM certificates", .0.display())]
-    NotCertificates(PathBuf),
+    /// The file with certificates cannot be read, contains no PEM certificate, or an invalid one.
+    #[error("ca_file: {0}")]
+    CaFile(String),
     /// TLS cannot be set up, usually because the machine has no trusted certificates.
     #[error("no TLS: the machine has no usable certificate authorities")]
     Tls,
@@ -175,18 +175,15 @@ pub(crate) fn certificates(
     let Some(file) = file else {
         return Ok(Vec::new());
     };
-    let path = file.to_owned();
-    let certificates = match pem::read_certificates(file) {
-        Ok(certificates) => certificates,
-        Err(PemError::Io(source)) => return Err(ClientError::Unreadable { path, source }),
-        Err(_) => return Err(ClientError::NotCertificates(path)),
-    };
+    let otherwise = "not a file of PEM certificates";
+    let certificates = pem::certificates(file, otherwise).map_err(ClientError::CaFile)?;
     // Added to a root store here, so that an invalid certificate is reported with its file.
     let added = RootCertStore::empty().add_parsable_certificates(certificates.iter().cloned());
-    match added {
-        (1.., 0) => Ok(certificates),
-        _ => Err(ClientError::NotCertificates(path)),
-    }
+    let (_, 0) = added else {
+        let problem = format!("{}: {otherwise}", file.display());
+        return Err(ClientError::CaFile(problem));
+    };
+    Ok(certificates)
 }
 
 impl UpstreamClient {

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use ipnet::{IpNet, Ipv6Net};
+
 /// The address of a client. An IPv4 address in IPv6 form (RFC 4291 section 2.5.5.2) is the IPv4
 /// address.
 #[derive(Debug, derive_more::Display, Clone, Copy, PartialEq, Eq, Hash)]
@@ -16,24 +18,26 @@ impl ClientAddress {
 
     /// The network of one household or server: an IPv4 address, or an IPv6 /64.
     #[must_use]
-    pub const fn network(self) -> Network {
+    pub fn network(self) -> IpNet {
         match self.0 {
-            IpAddr::V4(_) => Network {
-                address: self.0,
-                prefix: 32,
-            },
-            IpAddr::V6(address) => Network::v6(address, 64),
+            IpAddr::V4(_) => self.0.into(),
+            IpAddr::V6(address) => around(address, 64),
         }
     }
 
     /// The IPv6 /48 around the address; `None` for IPv4.
     #[must_use]
-    pub const fn site(self) -> Option<Network> {
+    pub fn site(self) -> Option<IpNet> {
         match self.0 {
             IpAddr::V4(_) => None,
-            IpAddr::V6(address) => Some(Network::v6(address, 48)),
+            IpAddr::V6(address) => Some(around(address, 48)),
         }
     }
+}
+
+/// The network with a prefix of this length around an address.
+fn around(address: Ipv6Addr, prefix: u8) -> IpNet {
+    Ipv6Net::new_assert(address, prefix).trunc().into()
 }
 
 impl From<IpAddr> for ClientAddress {
@@ -42,42 +46,11 @@ impl From<IpAddr> for ClientAddress {
     }
 }
 
-/// All addresses with a common prefix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Network {
-    /// The first address.
-    address: IpAddr,
-    prefix: u8,
-}
-
-impl Network {
-    /// The length of the prefix and the first address, in IPv6 form.
-    #[must_use]
-    pub fn octets(self) -> [u8; 17] {
-        let address = match self.address {
-            IpAddr::V4(address) => address.to_ipv6_mapped(),
-            IpAddr::V6(address) => address,
-        };
-        let mut octets = [self.prefix; 17];
-        let pairs = octets.iter_mut().skip(1).zip(address.octets());
-        pairs.for_each(|(to, from)| *to = from);
-        octets
-    }
-
-    const fn v6(address: Ipv6Addr, prefix: u8) -> Self {
-        let mask = u128::MAX << (128 - prefix as u32);
-        Self {
-            address: IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & mask)),
-            prefix,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn networks(address: &str) -> (Network, Option<Network>) {
+    fn networks(address: &str) -> (IpNet, Option<IpNet>) {
         let address = ClientAddress::from(address.parse::<IpAddr>().unwrap());
         (address.network(), address.site())
     }
@@ -99,6 +72,5 @@ mod tests {
         // A /48 and its first /64 are counted apart.
         let (first, site) = networks("2001:db8:1::3");
         assert_ne!(Some(first), site);
-        assert_ne!(Some(first.octets()), site.map(Network::octets));
     }
 }

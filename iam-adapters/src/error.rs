@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, iter};
 
-use strum::IntoStaticStr;
+use strum::{IntoStaticStr, VariantArray};
 use thiserror::Error;
 
 /// What was found, and the error of a library that caused it, if there is one.
@@ -155,6 +155,26 @@ impl IamError {
         }
     }
 
+    /// Whether the IAM did not respond, or reported its own failure. With any other response it is
+    /// available, and a pause would change nothing.
+    #[must_use]
+    pub const fn is_failure(&self) -> bool {
+        match self {
+            Self::Unreachable(_) | Self::Disconnected(_) | Self::TimedOut(_) | Self::Failed(_) => {
+                true
+            }
+            Self::Refused(_)
+            | Self::Throttled { .. }
+            | Self::Unreadable(_)
+            | Self::UnreadableSession(_)
+            | Self::Misconfigured { .. }
+            | Self::Saturated
+            | Self::CircuitOpen
+            | Self::PermissionSource(_)
+            | Self::PossibleRefusal(_) => false,
+        }
+    }
+
     /// The same fault, of the source of permissions.
     #[must_use]
     pub fn of_permission_source(self) -> Self {
@@ -241,7 +261,8 @@ pub enum Refusal {
 }
 
 /// Why the gateway cannot use the IAM until a setting of either is changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum Misconfiguration {
     /// The IAM does not know the gateway's client.
     #[error("unknown client")]

@@ -16,6 +16,7 @@ use url::Url;
 use crate::abandoned;
 use crate::adapter::{Capabilities, IamAdapter};
 use crate::claims::Claims;
+use crate::client::time_left;
 use crate::clock::{Clock, Moment};
 use crate::error::{Detail, IamError, Misconfiguration};
 use crate::json::UniqueMembers;
@@ -41,8 +42,11 @@ pub(crate) const EXAMPLE: &str = include_str!("keycloak/example.toml");
 
 const NAME: &str = "keycloak";
 
-/// How long a login waits for the permissions, without which it can succeed.
+/// How long a login waits at most for the permissions, without which it can succeed.
 const LOGIN_INTROSPECTION_DEADLINE: Duration = Duration::from_secs(2);
+
+/// How long at most before its own deadline a login stops waiting for the permissions, so that it succeeds in time.
+const LOGIN_MARGIN: Duration = Duration::from_millis(50);
 
 /// How long a confirmation of the issuer applies to further inactive sessions, so that many of them cause few calls.
 const ISSUER_CONFIRMED: Duration = Duration::from_secs(1);
@@ -100,11 +104,11 @@ impl Keycloak {
             }
             Err(rejected) => return Err(rejected.into_fault()),
         };
-        let session = &login.session;
-        let introspected =
-            timeout(LOGIN_INTROSPECTION_DEADLINE, self.introspect_once(session)).await;
-        let introspected =
-            introspected.unwrap_or(Err(IamError::TimedOut(LOGIN_INTROSPECTION_DEADLINE)));
+        let left = time_left().unwrap_or(Duration::MAX);
+        let margin = LOGIN_MARGIN.min(left / 4);
+        let wait = LOGIN_INTROSPECTION_DEADLINE.min(left.saturating_sub(margin));
+        let introspected = timeout(wait, self.introspect_once(&login.session)).await;
+        let introspected = introspected.unwrap_or(Err(IamError::TimedOut(wait)));
         match self.server.record(introspected) {
             Ok(Introspection::Active {
                 permissions,

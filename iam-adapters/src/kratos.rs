@@ -321,7 +321,7 @@ fn fault(response: &Response) -> IamError {
     }
     let status = response.status.as_u16();
     if response.status == StatusCode::NOT_FOUND {
-        let detail = format!("status {status}: check iam.kratos.url");
+        let detail = format!("status {status}: check url");
         return IamError::misconfigured(Misconfiguration::Other, detail);
     }
     let error = error(response).unwrap_or_default();

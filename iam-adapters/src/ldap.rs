@@ -19,7 +19,6 @@ use crate::client::tls_config;
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration, Refusal};
 use crate::scope::Permissions;
-use crate::settings::AdapterSettings as _;
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
 
 mod bind_result;
@@ -81,12 +80,13 @@ enum Statement {
 impl Ldap {
     /// Reads the certificates that the settings name, and does not connect.
     fn new(
+        section: &str,
         settings: &LdapSettings,
         connect_deadline: Duration,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SetupError> {
         let tls = tls_config(settings.ca_file.as_deref(), None);
-        let mut tls = tls.map_err(|error| error.of_section(&settings.section()))?;
+        let mut tls = tls.map_err(|error| error.of_section(section))?;
         // Not HTTP.
         tls.alpn_protocols.clear();
         let settings = Arc::new(settings.clone());
@@ -147,7 +147,8 @@ impl Ldap {
         };
         let (rule, depth) = match self.settings.flavour {
             Flavour::ActiveDirectory => (format!(":{IN_CHAIN}:"), 1),
-            Flavour::OpenLdap | Flavour::DirectoryServer389 => (String::new(), NESTED_MAX),
+            // The last search finds whether other groups contain the outermost ones that are allowed.
+            Flavour::OpenLdap | Flavour::DirectoryServer389 => (String::new(), NESTED_MAX + 1),
         };
         let mut groups: Vec<String> = Vec::new();
         let mut members = vec![user.dn.clone()];
@@ -180,7 +181,7 @@ impl Ldap {
                 return Ok(groups);
             }
         }
-        if depth == NESTED_MAX {
+        if depth > NESTED_MAX {
             let problem = format!("groups within groups are deeper than {NESTED_MAX}");
             return Err(IamError::UnreadableSession(problem.into()));
         }

@@ -33,7 +33,7 @@ pub mod types;
 
 pub use adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation, SetupError};
 pub use claims::{ClaimSources, Claims};
-pub use client_address::{ClientAddress, Network};
+pub use client_address::ClientAddress;
 pub use clock::{Clock, Moment};
 pub use error::{Detail, IamError, Misconfiguration, Refusal};
 pub use logout_token::{LogoutNotice, LogoutTokenError, LogoutTokens};

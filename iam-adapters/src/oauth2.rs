@@ -27,7 +27,7 @@ use crate::json;
 use crate::name::Name as _;
 use crate::oauth2_client::{
     ClientAuthMethod, ErrorResponse, Granted, Metadata, MetadataEndpoints, OAuth2Client,
-    PermissionNames, Rejected, UNSUPPORTED_TOKEN_TYPE, error_code, foreign_client,
+    PermissionNames, Rejected, UNSUPPORTED_TOKEN_TYPE, error_code, foreign_client, seconds,
 };
 use crate::scope::Permissions;
 use crate::types::{Authenticated, ClientContext, Credentials, Introspection, UpstreamSession};
@@ -39,7 +39,7 @@ mod tokens;
 pub use crate::oauth2_client::TokenKind;
 pub use settings::{DeletedAccount, OAuth2Settings, Preset, RevocationEndpoint};
 
-use claims::{IntrospectionClaims, seconds};
+use claims::IntrospectionClaims;
 use tokens::{Token, UpstreamTokens};
 
 const NAME: &str = "oauth2";

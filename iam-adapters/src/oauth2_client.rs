@@ -10,6 +10,7 @@ use reqwest::{RequestBuilder, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Number, Value};
 use url::Url;
 
 use crate::adapter::SetupError;
@@ -343,6 +344,19 @@ pub(crate) fn unverified_claims<T: DeserializeOwned>(token: &str) -> Option<T> {
         return None;
     };
     json::object(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()
+}
+
+/// Whole seconds, rounded down, from a number (RFC 7519 section 2: `NumericDate`) or a text of one.
+pub(crate) fn seconds(value: &Value) -> Option<u64> {
+    let number: Number = match value {
+        Value::Number(number) => number.clone(),
+        Value::String(text) => text.parse().ok()?,
+        _ => return None,
+    };
+    number.as_u64().or_else(|| {
+        let whole = Duration::try_from_secs_f64(number.as_f64()?.floor()).ok()?;
+        Some(whole.as_secs())
+    })
 }
 
 /// The name of the 200 response of a token endpoint in errors.

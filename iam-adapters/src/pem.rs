@@ -16,14 +16,15 @@ use crate::{files, secret_file};
 ///
 /// # Errors
 ///
-/// Each problem, with the full key of the setting or the section.
+/// Each problem as one line, which begins with the full key of the setting or the section.
 pub fn certified_key(
     section: &str,
     chain: (&str, &Path),
     key: (&str, &Path),
-) -> Result<Arc<CertifiedKey>, Vec<(String, String)>> {
-    let of = |name: &str, problem| (format!("{section}.{name}"), problem);
-    let read_chain = certificates(chain.1).map_err(|problem| of(chain.0, problem));
+) -> Result<Arc<CertifiedKey>, Vec<String>> {
+    let of = |name: &str, problem: String| format!("{section}.{name}: {problem}");
+    let read_chain = certificates(chain.1, "not a PEM certificate chain");
+    let read_chain = read_chain.map_err(|problem| of(chain.0, problem));
     let read_key = private_key(key.1).map_err(|problem| of(key.0, problem));
     let (chain, key) = match (read_chain, read_key) {
         (Ok(chain), Ok(key)) => (chain, key),
@@ -32,32 +33,32 @@ pub fn certified_key(
     let certified = CertifiedKey::from_der(chain, key, &default_provider());
     certified.map(Arc::new).map_err(|error| {
         let mismatch = "the certificate and the key do not belong together";
-        vec![(section.to_owned(), format!("{mismatch}: {error}"))]
+        vec![format!("{section}: {mismatch}: {error}")]
     })
 }
 
-/// The certificates of a PEM file.
+/// The certificates of a PEM file, at least one. `otherwise` is the reason if it has another content.
 ///
 /// # Errors
 ///
-/// The file cannot be read, or a part of it is not PEM.
-pub(crate) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PemError> {
-    let file = files::open(path).map_err(PemError::Io)?;
-    CertificateDer::pem_reader_iter(file).collect()
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let reason = match read_certificates(path) {
-        Ok(certificates) if certificates.is_empty() => "not a PEM certificate chain".to_owned(),
-        Ok(certificates) => return Ok(certificates),
+/// The problem, with the file: it cannot be read, has no certificates, or a part of it is not PEM.
+pub(crate) fn certificates(
+    path: &Path,
+    otherwise: &str,
+) -> Result<Vec<CertificateDer<'static>>, String> {
+    let file = files::open(path).map_err(PemError::Io);
+    let read: Result<Vec<_>, _> =
+        file.and_then(|file| CertificateDer::pem_reader_iter(file).collect());
+    let reason = match read {
+        Ok(certificates) if !certificates.is_empty() => return Ok(certificates),
         Err(PemError::Io(error)) => files::reason(&error),
-        Err(_) => "not a PEM certificate chain".to_owned(),
+        _ => otherwise.to_owned(),
     };
     Err(format!("{}: {reason}", path.display()))
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
-    let pem = secret_file::read(path).map_err(|error| error.to_string())?;
+    let pem = secret_file::read(path)?;
     PrivateKeyDer::from_pem_slice(pem.expose_secret().as_bytes())
         .map_err(|_| format!("{}: not a PEM private key", path.display()))
 }

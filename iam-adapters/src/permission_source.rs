@@ -27,7 +27,7 @@ use crate::types::{
     Authenticated, ClientContext, Credentials, Introspection, Subject, UpstreamSession,
 };
 
-pub use group_table::{GroupRule, GroupTable, InvalidGroup};
+pub use group_table::{GroupRule, GroupTable};
 pub use policy_server::PolicyServer;
 
 /// The limit of a look-up in the table, which takes no time.
@@ -99,7 +99,7 @@ impl WithPermissionSource {
         iam: Arc<dyn IamAdapter>,
         source: Arc<ArcSwap<PermissionSource>>,
         clock: &Arc<dyn Clock>,
-        observer: &Arc<dyn Observer>,
+        observer: &Observer,
     ) -> Self {
         let (operation, limit) = (Operation::Permissions, source.load().limit());
         Self {

@@ -65,12 +65,13 @@ impl AdapterSettings for Unconfigured {
         "none"
     }
 
-    fn problems(&self, _: bool) -> Vec<String> {
+    fn problems(&self, _: &str, _: bool) -> Vec<String> {
         Vec::new()
     }
 
     fn connect(
         &self,
+        _: &str,
         _: Arc<dyn Clock>,
         _: Duration,
         _: Option<&Arc<dyn IamAdapter>>,
@@ -202,9 +203,9 @@ mod tests {
     fn kind_reads_its_section_and_creates_an_adapter_with_its_name() {
         let settings = read("keycloak", KEYCLOAK).expect("settings");
         assert_eq!(settings.name(), "keycloak");
-        assert_eq!(settings.problems(false), [""; 0]);
+        assert_eq!(settings.problems("iam.corp", false), [""; 0]);
         let clock = Arc::new(SystemClock::default());
-        let adapter = settings.connect(clock, Duration::from_secs(1), None);
+        let adapter = settings.connect("iam.corp", clock, Duration::from_secs(1), None);
         assert_eq!(adapter.expect("an adapter").name(), "keycloak");
     }
 
@@ -232,7 +233,7 @@ mod tests {
     fn without_a_section_there_is_no_adapter_and_the_error_names_the_sections() {
         let clock = Arc::new(SystemClock::default());
         let settings = Registry::default().default;
-        let refused = settings.connect(clock, Duration::ZERO, None);
+        let refused = settings.connect("iam.none", clock, Duration::ZERO, None);
         let refused = refused.expect_err("no adapter").to_string();
         assert!(
             refused

@@ -7,9 +7,9 @@ mod observation;
 mod retry;
 
 use std::cell::Cell;
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, iter};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
@@ -17,7 +17,7 @@ use strum::{IntoStaticStr, VariantArray};
 use tokio::time::{Instant, timeout_at};
 
 use crate::adapter::{Capabilities, IamAdapter};
-use crate::client::CLOCK_OFFSET;
+use crate::client::{CLOCK_OFFSET, DEADLINE};
 use crate::clock::Clock;
 use crate::error::IamError;
 use crate::jwk::VerificationKeys;
@@ -84,17 +84,34 @@ pub struct CallLimits {
     pub probe: CallLimit,
 }
 
-/// Receives the result of every call to the IAM, and every change of a circuit.
-pub trait Observer: fmt::Debug + Send + Sync + 'static {
-    /// One call has ended with `result` after `took`.
-    fn called(&self, operation: Operation, result: Result<(), &IamError>, took: Duration);
-
-    /// The circuit of an operation has changed to `circuit`.
-    fn circuit(&self, operation: Operation, circuit: Circuit);
-
-    /// The IAM's clock has this [`offset`](crate::clock::offset) in a response to a probe.
-    fn clock(&self, offset: f64);
+/// What an [`Observer`] receives.
+#[derive(Debug, Clone, Copy)]
+pub enum CallEvent<'e> {
+    /// A call to the IAM, or to the source of permissions, has ended.
+    Called {
+        /// The call.
+        operation: Operation,
+        /// Whether it succeeded.
+        result: Result<(), &'e IamError>,
+        /// Its duration, retries included.
+        took: Duration,
+    },
+    /// The circuit of an operation has changed.
+    Circuit {
+        /// The operation.
+        operation: Operation,
+        /// Its state from now on.
+        circuit: Circuit,
+    },
+    /// The IAM's clock was compared with that of this replica, by a response to a probe.
+    Clock {
+        /// The [`offset`](crate::clock::offset).
+        offset: f64,
+    },
 }
+
+/// Receives the result of every call to the IAM, every change of a circuit, and each comparison of the IAM's clock.
+pub type Observer = Arc<dyn Fn(&CallEvent<'_>) + Send + Sync>;
 
 /// The layers around the calls of one operation.
 #[derive(Debug)]
@@ -113,14 +130,14 @@ impl CallLayers {
         operation: Operation,
         limit: CallLimit,
         clock: &Arc<dyn Clock>,
-        observer: &Arc<dyn Observer>,
+        observer: &Observer,
     ) -> Self {
         // A probe has no circuit breaker, because it is the call that finds that the IAM is
         // available again. It comes from one task that pauses between two probes.
         let circuit = (operation != Operation::Probe).then(|| {
             let observer = Arc::clone(observer);
             CircuitBreaker::new(Arc::clone(clock), move |circuit| {
-                observer.circuit(operation, circuit);
+                observer(&CallEvent::Circuit { operation, circuit });
             })
         });
         Self {
@@ -147,6 +164,7 @@ impl CallLayers {
     {
         let call = async {
             let started = Instant::now();
+            let deadline = started + self.deadline;
             self.check_circuit()?;
             let until = started + self.deadline / WAITING_SHARE;
             let _permit = self.concurrency.acquire(until).await?;
@@ -155,13 +173,14 @@ impl CallLayers {
             let admitted = admitted.map(|circuit| circuit.admit().ok_or(IamError::CircuitOpen));
             let admitted = admitted.transpose()?;
             let attempts = with_retries(self.observation.operation, admitted.as_ref(), attempt);
-            let ended = timeout_at(started + self.deadline, attempts).await;
+            let ended = timeout_at(deadline, DEADLINE.scope(deadline, attempts)).await;
             let result = ended.unwrap_or(Err(IamError::TimedOut(self.deadline)));
             if let Some(permit) = admitted {
                 // A server that cannot be reached has not seen for whom the call was.
                 let is_unreachable = matches!(result, Err(IamError::Unreachable(_)));
                 let requesters = if is_unreachable { &[] } else { requesters };
-                permit.settle(result.as_ref().is_err_and(is_failure), requesters);
+                let is_failure = result.as_ref().is_err_and(IamError::is_failure);
+                permit.settle(is_failure, requesters);
             }
             result
         };
@@ -209,7 +228,7 @@ impl ResilientAdapter {
         adapter: Arc<ArcSwap<Arc<dyn IamAdapter>>>,
         limits: CallLimits,
         clock: &Arc<dyn Clock>,
-        observer: &Arc<dyn Observer>,
+        observer: &Observer,
     ) -> Self {
         let current = adapter.load_full();
         let kind = current.name();
@@ -293,9 +312,9 @@ impl IamAdapter for ResilientAdapter {
         };
         let (result, offset) = CLOCK_OFFSET.scope(Cell::default(), call).await;
         if let Some(offset) = offset {
-            self.probe.observation.observer.clock(offset);
+            (self.probe.observation.observer)(&CallEvent::Clock { offset });
         }
-        let is_down = result.as_ref().is_err_and(is_failure);
+        let is_down = result.as_ref().is_err_and(IamError::is_failure);
         for layers in [&self.login, &self.introspection, &self.logout, &self.keys] {
             if let Some(circuit) = &layers.circuit {
                 circuit.probed(result.is_ok(), is_down);
@@ -307,26 +326,6 @@ impl IamAdapter for ResilientAdapter {
     async fn probe_logout(&self) -> Result<(), IamError> {
         let adapter = self.adapter.load_full();
         self.probe.call(&[], || adapter.probe_logout()).await
-    }
-}
-
-/// Whether the IAM did not respond, or reported its own failure. With any other response it is
-/// available, and a pause would change nothing.
-fn is_failure(error: &IamError) -> bool {
-    match error {
-        IamError::Unreachable(_)
-        | IamError::Disconnected(_)
-        | IamError::TimedOut(_)
-        | IamError::Failed(_) => true,
-        IamError::Refused(_)
-        | IamError::Throttled { .. }
-        | IamError::Unreadable(_)
-        | IamError::UnreadableSession(_)
-        | IamError::Misconfigured { .. }
-        | IamError::Saturated
-        | IamError::CircuitOpen
-        | IamError::PermissionSource(_)
-        | IamError::PossibleRefusal(_) => false,
     }
 }
 

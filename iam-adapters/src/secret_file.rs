@@ -1,12 +1,12 @@
 //! A secret in its own file, as orchestrators provide it.
 
+use std::fmt::Display;
 use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use secrecy::SecretString;
 use secrecy::zeroize::Zeroizing;
 use serde::{Serialize as _, Serializer};
-use thiserror::Error;
 
 use crate::files::{self, Exposed};
 
@@ -28,46 +28,30 @@ pub fn serialize_hidden<S: Serializer>(
 /// Longer than any secret; a larger file was named by mistake.
 const BYTES_MAX: usize = 64 * 1024;
 
-/// Why a secret cannot be read from a file. Names the file, and contains nothing of its content.
-#[derive(Debug, Error)]
-pub enum SecretFileError {
-    /// It cannot be read.
-    #[error("{}: {}", .0.display(), files::reason(.1))]
-    Io(PathBuf, #[source] io::Error),
-    /// As [`Self::Io`], where the path may be the secret itself.
-    #[error("{} (a relative path, not shown because it may be the secret itself)", files::reason(.0))]
-    AtRelativePath(#[source] io::Error),
-    /// Others may read or change it.
-    #[error("{}: {}", .0.display(), .1)]
-    Exposed(PathBuf, #[source] Exposed),
-    /// Its content is no secret.
-    #[error("{}: is not a secret in UTF-8 of at most 64 KiB", .0.display())]
-    NotASecret(PathBuf),
-}
-
 /// Reads the secret, without the line break at its end that editors add.
 ///
 /// # Errors
 ///
-/// [`SecretFileError`].
-pub fn read(path: &Path) -> Result<SecretString, SecretFileError> {
-    let io = |error| {
+/// The problem. It names the file, unless its path is relative, and contains nothing of its content.
+pub fn read(path: &Path) -> Result<SecretString, String> {
+    let of_file = |problem: &dyn Display| format!("{}: {problem}", path.display());
+    let unreadable = |error: io::Error| {
+        let reason = files::reason(&error);
         if path.is_relative() {
-            SecretFileError::AtRelativePath(error)
+            format!("{reason} (a relative path, not shown because it may be the secret itself)")
         } else {
-            SecretFileError::Io(path.to_owned(), error)
+            of_file(&reason)
         }
     };
-    let file = files::open(path).map_err(io)?;
-    let mode = files::mode(&file.metadata().map_err(io)?);
-    let exposed = |exposed| SecretFileError::Exposed(path.to_owned(), exposed);
-    Exposed::refuse(path, mode).map_err(exposed)?;
+    let file = files::open(path).map_err(unreadable)?;
+    let mode = files::mode(&file.metadata().map_err(unreadable)?);
+    Exposed::refuse(path, mode).map_err(|exposed| of_file(&exposed))?;
     let mut bytes = Zeroizing::new(Vec::with_capacity(BYTES_MAX + 1));
     let mut limited = file.take(BYTES_MAX as u64 + 1);
-    limited.read_to_end(&mut bytes).map_err(io)?;
+    limited.read_to_end(&mut bytes).map_err(unreadable)?;
     let text = std::str::from_utf8(&bytes).ok();
     let text = text.filter(|_| bytes.len() <= BYTES_MAX);
-    let text = text.ok_or_else(|| SecretFileError::NotASecret(path.to_owned()))?;
+    let text = text.ok_or_else(|| of_file(&"is not a secret in UTF-8 of at most 64 KiB"))?;
     Ok(SecretString::from(text.trim_end_matches(['\r', '\n'])))
 }
 
@@ -107,7 +91,7 @@ mod tests {
     fn file_that_every_user_may_read_or_change_is_refused() {
         for mode in [0o604, 0o602, 0o644, 0o777] {
             let file = file(b"s3cret", mode);
-            let error = read(file.path()).expect_err("exposed").to_string();
+            let error = read(file.path()).expect_err("exposed");
             let path = file.path().display();
             let expected = format!(
                 "{path}: every user may read or change it (mode {mode:04o}); run: chmod o-rw {path}"
@@ -122,7 +106,7 @@ mod tests {
         assert!(read(file(&long, 0o600).path()).is_ok());
         for content in [&[&long[..], b"x"].concat()[..], b"\xff\xfe"] {
             let refused = read(file(content, 0o600).path());
-            let error = refused.expect_err("no secret").to_string();
+            let error = refused.expect_err("no secret");
             assert!(
                 error.ends_with(": is not a secret in UTF-8 of at most 64 KiB"),
                 "{error}"
@@ -134,10 +118,10 @@ mod tests {
             (Path::new("/nowhere/at/all"), "no such file or directory"),
             (folder.path(), "is a directory"),
         ] {
-            let error = read(path).expect_err("no file").to_string();
+            let error = read(path).expect_err("no file");
             assert_eq!(error, format!("{}: {reason}", path.display()));
         }
-        let error = read(Path::new("s3cret")).expect_err("no file").to_string();
+        let error = read(Path::new("s3cret")).expect_err("no file");
         assert!(!error.contains("s3cret"), "{error}");
     }
 }

@@ -20,36 +20,32 @@ pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
     /// The adapter's name, as in the configuration, the logs and the metrics.
     fn name(&self) -> &'static str;
 
-    /// The section of the configuration.
-    fn section(&self) -> String {
-        format!("iam.{}", self.name())
-    }
-
-    /// All problems of the settings, each as one line that begins with the key and a colon. There are
-    /// more rules in production. Reads the files that the settings name.
-    fn problems(&self, production: bool) -> Vec<String>;
+    /// All problems of the settings in this section, such as `iam.corp`, each as one line that begins with
+    /// the key and a colon. There are more rules in production. Reads the files that the settings name.
+    fn problems(&self, section: &str, production: bool) -> Vec<String>;
 
     /// Fails if the settings have problems.
     ///
     /// # Errors
     ///
     /// [`SetupError`] with all of them.
-    fn check(&self) -> Result<(), SetupError> {
-        match self.problems(false) {
+    fn check(&self, section: &str) -> Result<(), SetupError> {
+        match self.problems(section, false) {
             none if none.is_empty() => Ok(()),
             problems => Err(SetupError(problems)),
         }
     }
 
-    /// Creates the adapter without connecting; `connect_deadline` is that of each connection to the
-    /// IAM. `before` is the adapter that it replaces after a file has changed, if there is one, for what that has
-    /// proven about the IAM and no probe finds again.
+    /// Creates the adapter of the settings in this section without connecting; `connect_deadline` is that of
+    /// each connection to the IAM. `before` is the adapter that it replaces after a file has changed, if there
+    /// is one, for what that has proven about the IAM and no probe finds again.
     ///
     /// # Errors
     ///
     /// [`SetupError`] if the settings cannot be used.
     fn connect(
         &self,
+        section: &str,
         clock: Arc<dyn Clock>,
         connect_deadline: Duration,
         before: Option<&Arc<dyn IamAdapter>>,
@@ -127,7 +123,7 @@ pub fn is_well_known(secret: &SecretString) -> bool {
 
 /// Collects the problems of a section, each with its key and without its value.
 pub(crate) struct SectionProblems {
-    /// The section, such as `iam.keycloak`.
+    /// The section, such as `iam.corp`.
     pub(crate) section: String,
     pub(crate) production: bool,
     /// The setting with which addresses must be https, also outside production.
@@ -137,9 +133,9 @@ pub(crate) struct SectionProblems {
 
 impl SectionProblems {
     /// None yet.
-    pub(crate) const fn new(section: String, production: bool) -> Self {
+    pub(crate) fn new(section: &str, production: bool) -> Self {
         Self {
-            section,
+            section: section.to_owned(),
             production,
             https_for: None,
             found: Vec::new(),

@@ -103,26 +103,26 @@ impl Credentials {
     }
 }
 
-/// Why texts are not valid credentials.
+/// Why texts are not valid credentials. Each message begins with the name of the member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InvalidCredentials {
     /// Not exactly one `@` with something on both sides, or a control character.
-    #[error("not an e-mail address")]
+    #[error("`email` is not an e-mail address")]
     Email,
     /// Over [`EMAIL_MAX`] bytes.
-    #[error("the e-mail address is too long")]
+    #[error("`email` is longer than {EMAIL_MAX} bytes")]
     EmailTooLong,
     /// Over [`PASSWORD_MAX`] bytes. Never truncated: a truncated password is another password.
-    #[error("the password is too long")]
+    #[error("`password` is longer than {PASSWORD_MAX} bytes")]
     PasswordTooLong,
     /// A one-time password of no characters.
-    #[error("the one-time password is empty")]
+    #[error("`otp` must not be empty")]
     OtpEmpty,
     /// Over [`OTP_MAX`] bytes.
-    #[error("the one-time password is too long")]
+    #[error("`otp` is longer than {OTP_MAX} bytes")]
     OtpTooLong,
     /// A one-time password with a control character.
-    #[error("the one-time password has a control character")]
+    #[error("`otp` has a control character")]
     OtpControlCharacter,
 }
 

@@ -192,8 +192,7 @@ impl Line {
             } => Self::unreadable("files", detail),
             Event::Exchange { .. }
             | Event::UntrackedLogin
-            | Event::IamCall { .. }
-            | Event::Circuit { .. }
+            | Event::Iam { .. }
             | Event::Clock { .. }
             | Event::Replication { .. }
             | Event::Entries { .. }

@@ -66,7 +66,7 @@ impl TestLog {
         let clock = Arc::new(ManualClock::at(Duration::from_micros(
             1_800_000_000_000_042,
         )));
-        let metrics = Arc::<Metrics>::default();
+        let metrics = Arc::new(Metrics::new(&[]));
         let settings = AuditSettings {
             destination: AuditDestination::File,
             file: Some(file(folder.path())),
@@ -101,8 +101,7 @@ impl TestLog {
     }
 
     fn record(&self, count: u64) {
-        let log = self.log.0.as_ref().unwrap();
-        log.push(&Line::lines_lost(count));
+        self.log.push(&Line::lines_lost(count));
     }
 
     fn close(&mut self) {
@@ -648,7 +647,7 @@ fn stop_waits_for_the_lines_in_a_file_without_a_deadline_and_for_standard_output
     let folder = tempfile::tempdir().unwrap();
     let deadline = |destination| {
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Duration::ZERO));
-        let progress = Arc::new(Progress::new(Arc::<Metrics>::default()));
+        let progress = Arc::new(Progress::new(Arc::new(Metrics::new(&[]))));
         let output = Output::open(destination, false, clock, progress).unwrap();
         output.final_deadline()
     };
@@ -680,7 +679,7 @@ fn symbolic_link_folder_and_missing_folder_are_refused_before_the_start() {
         ..AuditSettings::default()
     };
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Duration::ZERO));
-    let log = AuditLog::new(&settings, key(KEY), clock, Arc::<Metrics>::default());
+    let log = AuditLog::new(&settings, key(KEY), clock, Arc::new(Metrics::new(&[])));
     let Err(error) = log.open() else {
         panic!("opened")
     };
@@ -800,14 +799,17 @@ async fn refusals_of_any_number_of_clients_have_at_most_two_hundred_and_one_line
     );
 }
 
-#[test]
-fn log_without_a_destination_refuses_nothing() {
+#[tokio::test]
+async fn log_without_a_destination_refuses_nothing() {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Duration::ZERO));
-    let off = AuditSettings::default();
-    let log = AuditLog::new(&off, key(KEY), clock, Arc::<Metrics>::default());
+    let off = AuditSettings {
+        fail_closed: true,
+        ..AuditSettings::default()
+    };
+    let log = AuditLog::new(&off, key(KEY), clock, Arc::new(Metrics::new(&[])));
     assert!(log.open().unwrap().is_none());
     log.on_event(&Event::Stopped);
-    assert!(log.admit().is_ok());
+    assert_eq!(log.admit().unwrap().written().await, Ok(()));
 }
 
 #[test]

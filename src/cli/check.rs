@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 use super::{Exit, runtime};
 use crate::config::{IamOptions, InvalidSettings, Settings};
 use crate::health::{Reason, ReasonCode};
+use crate::http::AppState;
 use crate::startup::{self, ServiceDependencies};
 use auth_gateway_core::Gateway;
 use auth_gateway_core::KeyWarning;
@@ -104,7 +105,9 @@ async fn call(
         replicas: Replicas::default(),
         ..parts.clone()
     };
-    let startup::Service { gateway, health } = startup::connect(settings, &alone);
+    let AppState {
+        gateway, health, ..
+    } = startup::connect(settings, &alone);
     // One IAM needs no name.
     let name_of = |iam: &Iam| match &*settings.iams {
         [_] => String::new(),
@@ -166,7 +169,10 @@ async fn call(
         Ok(credentials) => {
             run_session(&gateway, settings, parts, &credentials, scopes, report).await?
         }
-        Err(error) => report.failure("login", format_args!("{EMAIL_VARIABLE}: {error}"))?,
+        Err(error) => report.failure(
+            "login",
+            format_args!("{EMAIL_VARIABLE}, {PASSWORD_VARIABLE}: {error}"),
+        )?,
     };
     Ok(passed && session)
 }

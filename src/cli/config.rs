@@ -4,7 +4,6 @@ use std::io::ErrorKind;
 
 use super::error::UserError;
 use super::{ConfigFile, Exit, Invocation};
-use crate::config::SettingsSource;
 
 #[derive(Debug, PartialEq, Eq, clap::Subcommand)]
 pub enum ConfigCommand {
@@ -26,19 +25,14 @@ pub(super) fn show(
     json: bool,
     invocation: &mut Invocation<'_>,
 ) -> anyhow::Result<Exit> {
-    let Invocation {
-        registry,
-        environment,
-        out,
-        ..
-    } = invocation;
-    let source = SettingsSource::new(config.path(environment), environment, registry);
+    let source = invocation.source(config);
     let settings = source.effective().map_err(UserError::from)?;
     let text = if json {
         serde_json::to_string_pretty(&settings)? + "\n"
     } else {
         settings.to_string()
     };
+    let out = &mut invocation.out;
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // The reader has what it wanted, such as `head`.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Exit::Ok),

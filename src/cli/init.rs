@@ -1,8 +1,8 @@
 //! `init`: writes settings to start from, and the key of identifiers.
 
-use std::fs;
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, chown};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{self, Path, PathBuf};
 
 use anyhow::Context as _;
@@ -12,7 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::Args;
 use zeroize::Zeroizing;
 
-use super::{Exit, UserError, write_new};
+use super::{Exit, UserError};
 use crate::config::Registry;
 
 /// The settings that do not depend on the IAM.
@@ -66,10 +66,15 @@ pub(super) fn init(
     let key = path::absolute(path)?.with_file_name("secrets/identifier-key");
     let setting = toml::Value::from(key.display().to_string());
     let text = text.replace(KEY_SETTING, &format!("identifier_key_file = {setting}"));
-    write_new(path, 0o666, &text)?;
+    if path.symlink_metadata().is_ok() {
+        let problem = format!("--output {shown}: the file exists, and is not replaced");
+        return Err(UserError::Request(problem).into());
+    }
+    // The settings last: once they exist, no further run makes what is missing.
     if !key.exists() {
         make_key(&key).with_context(|| format!("cannot write {}", key.display()))?;
     }
+    write_new(path, 0o666, None, &text).with_context(|| format!("cannot write {shown}"))?;
     writeln!(
         out,
         "{shown} and {} written; all replicas share the key; \
@@ -88,9 +93,18 @@ fn make_key(path: &Path) -> anyhow::Result<()> {
     let mut bytes = Zeroizing::new([0; 32]);
     rand::fill(&mut *bytes).map_err(|_| anyhow::anyhow!("no random numbers"))?;
     let text = Zeroizing::new(URL_SAFE_NO_PAD.encode(*bytes) + "\n");
-    write_new(path, 0o600, &text)?;
-    chown(path, Some(fs::metadata(folder)?.uid()), None)?;
-    Ok(())
+    let owner = fs::metadata(folder)?.uid();
+    Ok(write_new(path, 0o600, Some(owner), &text)?)
+}
+
+/// Writes a file that does not exist. An error leaves no file, because the next run would not replace it.
+fn write_new(path: &Path, mode: u32, owner: Option<u32>, text: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(mode).open(path)?;
+    let given = owner.map_or(Ok(()), |owner| fchown(&file, Some(owner), None));
+    let written = given.and_then(|()| file.write_all(text.as_bytes()));
+    let written = written.and_then(|()| file.sync_all());
+    written.inspect_err(|_| drop(fs::remove_file(path)))
 }
 
 #[cfg(test)]
@@ -177,6 +191,33 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert_eq!(run("keycloak", Some(path)).0.unwrap(), Exit::Ok);
         assert_eq!(std::fs::read_to_string(&key_file).unwrap(), key);
+    }
+
+    #[test]
+    fn run_after_one_whose_key_could_not_be_written_makes_the_key_and_the_settings() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("auth-gateway.toml");
+        let secrets = folder.path().join("secrets");
+        std::fs::write(&secrets, "no folder").unwrap();
+        let error = run("keycloak", Some(path.clone())).0.unwrap_err();
+        let error = format!("{error:#}");
+        assert!(
+            error.contains("cannot write") && error.contains("identifier-key"),
+            "{error}"
+        );
+        std::fs::remove_file(&secrets).unwrap();
+        assert_eq!(run("keycloak", Some(path.clone())).0.unwrap(), Exit::Ok);
+        assert!(path.exists() && secrets.join("identifier-key").exists());
+    }
+
+    #[test]
+    fn existing_settings_get_no_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("auth-gateway.toml");
+        std::fs::write(&path, "mine").unwrap();
+        let error = run("keycloak", Some(path)).0.unwrap_err();
+        assert!(error.is::<UserError>(), "{error}");
+        assert!(!folder.path().join("secrets").exists());
     }
 
     #[test]

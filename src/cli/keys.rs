@@ -180,9 +180,7 @@ fn algorithms() -> impl TypedValueParser<Value = Algorithm> {
         (Algorithm::Rs256, "RSA, for verifiers that support no other"),
     ];
     let value = |(one, help): (Algorithm, _)| PossibleValue::new(one.name()).help(help);
-    let named = |name: &str| Algorithm::ALL.into_iter().find(|one| one.name() == name);
-    PossibleValuesParser::new(algorithms.map(value))
-        .try_map(move |name| named(&name).ok_or("no such algorithm"))
+    PossibleValuesParser::new(algorithms.map(value)).try_map(|name| name.parse::<Algorithm>())
 }
 
 /// Durations are written here as in the configuration.
@@ -379,7 +377,8 @@ fn rotate_directory(
     let _lock = lock(directory)?;
     let now = Timestamp::now();
     let files = read(directory, purpose)?;
-    let plan = keys::plan(&first_uses(&files), times, rotate.every, now);
+    let file_times: Vec<_> = files.iter().map(file_times).collect();
+    let plan = keys::plan(&file_times, times, rotate.every, now);
     if let Some(first_use) = plan.next {
         let newest = files.last().and_then(|(_, key)| key.purpose());
         let made = match (purpose, rotate.algorithm, newest) {

@@ -156,6 +156,7 @@ fn serve(
     let (settings, mut parts) =
         ServiceDependencies::load(file, environment, &program.registry, clock)
             .map_err(UserError::from)?;
+    startup::check_sockets(&settings, &sockets).map_err(UserError::from)?;
     parts.sockets = Arc::new(sockets);
     let _flusher = telemetry::install(&settings.log, &parts.metrics)
         .map_err(|error| anyhow::anyhow!("logs: {error}"))?;

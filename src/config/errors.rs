@@ -53,7 +53,7 @@ impl ConfigErrors {
     }
 
     /// Removes the problems of all settings but this one, or of those outside this section.
-    pub(super) fn retain_within(&mut self, key: &str) {
+    pub(crate) fn retain_within(&mut self, key: &str) {
         self.problems.retain(|problem| {
             let rest = problem.key.strip_prefix(key);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

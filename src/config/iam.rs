@@ -61,18 +61,9 @@ pub struct IamSection {
 }
 
 impl IamSection {
-    fn key(&self) -> String {
+    /// The section.
+    pub(crate) fn key(&self) -> String {
         join("iam", &self.name)
-    }
-
-    /// A key of this section, or a line that begins with one. An adapter writes its keys as in a section
-    /// with its own name.
-    pub(crate) fn own_key(&self, line: &str) -> String {
-        let rest = line.strip_prefix(&join("iam", self.adapter.name()));
-        match rest.filter(|rest| rest.is_empty() || rest.starts_with(['.', ':'])) {
-            Some(rest) => format!("{}{rest}", self.key()),
-            None => line.to_owned(),
-        }
     }
 
     /// The key of a setting of this common section, or of the IAM's own in its place.
@@ -103,10 +94,9 @@ impl IamSection {
                 stale_if_error: settings.stale_if_error,
             },
             session_max_lifetime: self.session.max_lifetime,
-            logins_per_second: own.logins_per_second.map_or_else(
-                || settings.login_limits.rate_of(&self.adapter),
-                NonZeroU32::new,
-            ),
+            logins_per_second: (own.logins_per_second)
+                .or(settings.login_limits.rate)
+                .and_then(NonZeroU32::new),
             claims: self.adapter.claims().clone(),
         }
     }

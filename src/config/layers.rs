@@ -248,7 +248,7 @@ fn iam_kinds(
 
 fn read_secret_file(path: Value) -> Result<Value, String> {
     let path = path.into_string().map_err(|_| "is not a path")?;
-    let secret = secret_file::read(Path::new(&path)).map_err(|error| error.to_string())?;
+    let secret = secret_file::read(Path::new(&path))?;
     match secret.expose_secret() {
         "" => Err("must not be empty".to_owned()),
         secret => Ok(Value::new(None, secret)),

@@ -4,8 +4,6 @@ use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use iam_adapters::registry::IamSettings;
-
 use super::IamSection;
 use super::section::section;
 use auth_gateway_core::login_limiter::{Bound, Limits, SlowRate};
@@ -42,13 +40,10 @@ section! {
 }
 
 impl LoginLimitSettings {
-    /// The limits for these IAMs, which count together.
-    pub fn before<'i>(&self, iams: impl IntoIterator<Item = &'i IamSettings>) -> Limits {
+    /// The limits, with the defaults that [`Self::derive_defaults`] has set.
+    pub fn limits(&self) -> Limits {
         let bound = |most, window| Bound { most, window };
-        let defaults = iams.into_iter().map(|iam| iam.sessions_per_minute());
-        let sessions_per_minute = (self.account_sessions_per_minute)
-            .or_else(|| defaults.filter(|most| *most > 0).min())
-            .unwrap_or_default();
+        let sessions_per_minute = self.account_sessions_per_minute.unwrap_or_default();
         Limits {
             account: bound(self.account_failures, self.account_window),
             account_slow: SlowRate {
@@ -63,21 +58,16 @@ impl LoginLimitSettings {
         }
     }
 
-    /// The logins that reach an IAM in a second.
-    pub fn rate_of(&self, iam: &IamSettings) -> Option<NonZeroU32> {
-        self.rate
-            .map_or_else(|| iam.logins_per_second(), NonZeroU32::new)
-    }
-
-    /// Sets what is not set and depends on the adapters of these IAMs. The rate of several IAMs is a setting
-    /// of each.
+    /// Sets what is not set and depends on the adapters of these IAMs. They count the sessions of an account
+    /// together. The rate of several IAMs is a setting of each.
     pub(super) fn derive_defaults(&mut self, iams: &mut [IamSection]) {
-        let limits = self.before(iams.iter().map(|iam| &iam.adapter));
-        (self.account_sessions_per_minute).get_or_insert(limits.account_sessions.most);
+        let sessions = iams.iter().map(|iam| iam.adapter.sessions_per_minute());
+        let fewest = sessions.filter(|most| *most > 0).min();
+        (self.account_sessions_per_minute).get_or_insert(fewest.unwrap_or_default());
         if self.rate.is_some() {
             return;
         }
-        let rate_of = |iam: &IamSection| self.rate_of(&iam.adapter).map_or(0, NonZeroU32::get);
+        let rate_of = |iam: &IamSection| iam.adapter.logins_per_second().map_or(0, NonZeroU32::get);
         if let [only] = iams {
             self.rate = Some(rate_of(only));
         } else {
@@ -91,56 +81,46 @@ impl LoginLimitSettings {
 
 #[cfg(test)]
 mod tests {
-    use iam_adapters::ClientSection as _;
-    use iam_adapters::keycloak::KeycloakSettings;
-
     use super::*;
-    use crate::config::sample::SampleSettings;
+    use crate::config::Settings;
+    use crate::config::load_tests::load_text;
 
-    fn keycloak() -> IamSettings {
-        let keycloak =
-            r#"{"url": "http://k", "realm": "r", "client_id": "c", "client_secret": "s"}"#;
-        let section = serde_json::from_str(keycloak).unwrap();
-        IamSettings::new(KeycloakSettings::read(section).unwrap())
+    const KEYCLOAK: &str =
+        "[iam.keycloak]\nurl = 'http://k'\nrealm = 'r'\nclient_id = 'c'\nclient_secret = 's'\n";
+
+    /// The settings with this IAM, and this value of a login limit if there is one.
+    fn settings(iam: &str, limit: &str, value: Option<&str>) -> Settings {
+        let variable = value.map(|value| (limit, value));
+        load_text(iam, variable.as_slice()).unwrap()
     }
 
     #[test]
     fn default_rate_depends_on_the_adapter() {
-        let (keycloak, any) = (keycloak(), IamSettings::new(SampleSettings::default()));
         for (rate, iam, logins) in [
-            (None, &keycloak, Some(30)),
-            (None, &any, None),
-            (Some(0), &keycloak, None),
-            (Some(7), &keycloak, Some(7)),
-            (Some(7), &any, Some(7)),
+            (None, KEYCLOAK, Some(30)),
+            (None, "", None),
+            (Some("0"), KEYCLOAK, None),
+            (Some("7"), KEYCLOAK, Some(7)),
+            (Some("7"), "", Some(7)),
         ] {
-            let settings = LoginLimitSettings {
-                rate,
-                ..LoginLimitSettings::default()
-            };
-            let allowed = settings.rate_of(iam).map(NonZeroU32::get);
+            let settings = settings(iam, "LOGIN_LIMITS__RATE", rate);
+            let policy = settings.iams[0].policy(&settings);
+            let allowed = policy.logins_per_second.map(NonZeroU32::get);
             assert_eq!(allowed, logins, "{rate:?}");
         }
     }
 
     #[test]
     fn account_may_begin_twenty_sessions_a_minute_unless_the_adapter_has_another_default() {
-        let (keycloak, any) = (keycloak(), IamSettings::new(SampleSettings::default()));
         for (set, iam, most) in [
-            (None, &keycloak, 20),
-            (None, &any, 0),
-            (Some(0), &keycloak, 0),
-            (Some(7), &any, 7),
+            (None, KEYCLOAK, 20),
+            (None, "", 0),
+            (Some("0"), KEYCLOAK, 0),
+            (Some("7"), "", 7),
         ] {
-            let settings = LoginLimitSettings {
-                account_sessions_per_minute: set,
-                ..LoginLimitSettings::default()
-            };
-            assert_eq!(
-                settings.before([iam]).account_sessions.most,
-                most,
-                "{set:?}"
-            );
+            let limit = "LOGIN_LIMITS__ACCOUNT_SESSIONS_PER_MINUTE";
+            let limits = settings(iam, limit, set).login_limits.limits();
+            assert_eq!(limits.account_sessions.most, most, "{set:?}");
         }
     }
 
@@ -151,9 +131,7 @@ mod tests {
                 account_failures,
                 ..LoginLimitSettings::default()
             };
-            settings
-                .before([&IamSettings::new(SampleSettings::default())])
-                .account_slow
+            settings.limits().account_slow
         };
         let interval = Duration::from_secs(900);
         for (account_failures, after) in [(10, 50), (0, 0)] {

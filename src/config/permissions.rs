@@ -149,8 +149,6 @@ impl PermissionSettings {
 
 #[cfg(test)]
 mod tests {
-    use url::Url;
-
     use super::*;
     use crate::config::load_tests::{load_text, problems};
 
@@ -270,7 +268,7 @@ mod tests {
             ("http://localhost/", true),
             ("http://policy.example.test/", false),
         ] {
-            settings.url = Some(url.parse::<Url>().unwrap().into());
+            settings.url = Some(url.to_owned().try_into().unwrap());
             let mut problems = ConfigErrors::default();
             settings.check(&UpstreamSettings::default(), true, &mut problems);
             let checked = problems.into_result(Some(()), |_| None);

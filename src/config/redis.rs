@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize, Serializer};
-use url::Url;
 
 use super::PublicUrl;
 use super::errors::ConfigErrors;
@@ -89,8 +88,7 @@ impl TryFrom<&str> for SentinelAddress {
 
     fn try_from(text: &str) -> Result<Self, Self::Error> {
         let invalid = "expected host or host:port";
-        let url = Url::parse(&format!("redis://{text}")).map_err(|_| invalid)?;
-        let url = ServerUrl::from(url);
+        let url = ServerUrl::try_from(format!("redis://{text}")).map_err(|_| invalid)?;
         let host = url.host_name();
         let rest = url.as_str().strip_prefix("redis://").unwrap_or_default();
         if host.is_empty() || rest.contains(['/', '?', '#', '@']) {

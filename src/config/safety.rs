@@ -1,5 +1,7 @@
 //! Refuses settings that are unsafe in production, or unsafe on a network.
 
+use std::net::SocketAddr;
+
 use iam_adapters::files::Exposed;
 use iam_adapters::settings::{WELL_KNOWN, is_well_known};
 
@@ -10,8 +12,8 @@ use super::{AllowedOrigin, AuditDestination, Environment, Settings};
 pub(super) fn check(settings: &Settings, problems: &mut ConfigErrors) {
     let production = settings.environment == Environment::Production;
     for iam in &settings.iams {
-        for problem in iam.adapter.problems(production) {
-            problems.add_lines(&iam.own_key(&problem));
+        for problem in iam.adapter.problems(&iam.key(), production) {
+            problems.add_lines(&problem);
         }
     }
     settings.management.check(production, problems);
@@ -22,7 +24,7 @@ pub(super) fn check(settings: &Settings, problems: &mut ConfigErrors) {
     if production {
         check_production(settings, problems);
     } else {
-        check_reach(settings, problems);
+        check_reach(settings, "http.listen", settings.http.listen, problems);
     }
 }
 
@@ -84,7 +86,7 @@ fn check_production(settings: &Settings, problems: &mut ConfigErrors) {
     for iam in &settings.iams {
         if settings.redis.is_none() && iam.adapter.needs_redis() {
             problems.add(
-                &iam.own_key(&format!("iam.{}", iam.adapter.name())),
+                &iam.key(),
                 "needs [redis] in production: the IAM can end no session, so a logout has an effect at one replica \
                  only; accept_local_logout = true accepts that",
             );
@@ -102,14 +104,18 @@ fn check_production(settings: &Settings, problems: &mut ConfigErrors) {
     }
 }
 
-/// Refuses ephemeral keys if the public listener is reachable from other machines.
-fn check_reach(settings: &Settings, problems: &mut ConfigErrors) {
+/// Refuses ephemeral keys if the public listener is reachable from other machines. `key` is what sets its address.
+pub(crate) fn check_reach(
+    settings: &Settings,
+    key: &str,
+    listen: SocketAddr,
+    problems: &mut ConfigErrors,
+) {
     let missing: Vec<_> = settings.keys.made_at_start().collect();
-    let listen = settings.http.listen;
     if !listen.ip().to_canonical().is_loopback() && !missing.is_empty() {
         let missing = missing.join(", ");
         problems.add(
-            "http.listen",
+            key,
             format!("{listen} can be reached from other machines; for that also set {missing}"),
         );
     }

@@ -1,14 +1,13 @@
 //! The URL of a server that the gateway calls.
 
 use std::net::IpAddr;
-use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 use url::{Host, ParseError, Url};
 
 /// The URL of a server that the gateway calls. `Debug` shows neither credentials nor path and query, and
 /// the error of a text that is none does not quote it.
-#[derive(Clone, derive_more::Debug, Deserialize, Serialize)]
+#[derive(Clone, derive_more::Debug, derive_more::Deref, Deserialize, Serialize)]
 #[debug("{:?}", self.host_name())]
 #[serde(try_from = "String")]
 pub struct ServerUrl(Url);
@@ -31,24 +30,10 @@ impl ServerUrl {
     }
 }
 
-impl From<Url> for ServerUrl {
-    fn from(url: Url) -> Self {
-        Self(url)
-    }
-}
-
 impl TryFrom<String> for ServerUrl {
     type Error = ParseError;
 
     fn try_from(text: String) -> Result<Self, ParseError> {
         Url::parse(&text).map(Self)
-    }
-}
-
-impl Deref for ServerUrl {
-    type Target = Url;
-
-    fn deref(&self) -> &Url {
-        &self.0
     }
 }

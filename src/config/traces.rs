@@ -125,7 +125,7 @@ mod tests {
             ),
         ] {
             let settings = TraceSettings {
-                endpoint: Some(endpoint.parse::<Url>().unwrap().into()),
+                endpoint: Some(endpoint.to_owned().try_into().unwrap()),
                 ..TraceSettings::default()
             };
             assert_eq!(settings.url().unwrap().as_str(), expected);
@@ -206,7 +206,7 @@ mod tests {
             ("http://127.0.0.1:4318", Some("a=b"), true),
         ] {
             let settings = TraceSettings {
-                endpoint: Some(endpoint.parse::<Url>().unwrap().into()),
+                endpoint: Some(endpoint.to_owned().try_into().unwrap()),
                 headers: headers.map(Into::into),
                 ..TraceSettings::default()
             };

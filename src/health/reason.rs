@@ -60,8 +60,8 @@ impl Reason {
 
 /// The stable name of a reason. `openapi.yaml` lists the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, IntoStaticStr)]
-#[cfg_attr(test, derive(strum::VariantArray))]
-#[serde(rename_all = "snake_case")]
+#[cfg_attr(test, derive(strum::VariantNames))]
+#[serde(into = "&'static str")]
 #[strum(serialize_all = "snake_case")]
 pub enum ReasonCode {
     IamNotProbed,
@@ -70,15 +70,9 @@ pub enum ReasonCode {
     Failed,
     Throttled,
     Unreadable,
-    UnknownClient,
-    ClientSecret,
-    Tenant,
-    PasswordLogin,
-    Issuer,
-    Introspection,
-    ForeignClient,
-    Tls,
-    Other,
+    /// The IAM cannot be used until a setting is changed. The name is that of the misconfiguration.
+    #[strum(transparent)]
+    Misconfigured(Misconfiguration),
     /// The source of the permissions fails, and the IAM does not.
     PermissionSource,
     /// Calls of an operation are not made, because too many failed.
@@ -126,19 +120,12 @@ impl ReasonCode {
             IamError::Failed(_) => Self::Failed,
             IamError::Throttled { .. } => Self::Throttled,
             IamError::Unreadable(_) => Self::Unreadable,
-            IamError::Misconfigured { what, .. } => match what {
-                Misconfiguration::UnknownClient => Self::UnknownClient,
-                Misconfiguration::ClientSecret => Self::ClientSecret,
-                Misconfiguration::Tenant => Self::Tenant,
-                Misconfiguration::PasswordLogin => Self::PasswordLogin,
-                Misconfiguration::Issuer => Self::Issuer,
-                Misconfiguration::Introspection => Self::Introspection,
-                Misconfiguration::ForeignClient => Self::ForeignClient,
-                Misconfiguration::Tls => Self::Tls,
-                Misconfiguration::PermissionSource => Self::PermissionSource,
-                Misconfiguration::Other => Self::Other,
-            },
-            IamError::PermissionSource(_) => Self::PermissionSource,
+            IamError::PermissionSource(_)
+            | IamError::Misconfigured {
+                what: Misconfiguration::PermissionSource,
+                ..
+            } => Self::PermissionSource,
+            IamError::Misconfigured { what, .. } => Self::Misconfigured(*what),
             IamError::PossibleRefusal(fault) => return Self::of_fault(fault),
             IamError::Refused(_)
             | IamError::UnreadableSession(_)

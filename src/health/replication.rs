@@ -30,7 +30,7 @@ impl Replication {
                     reason(ReasonCode::RevocationsRefused, why, effect)
                 });
             }
-            Event::Clock { iam: None, offset } => self.clock_offset = offset,
+            Event::Clock { offset } => self.clock_offset = offset,
             _ => {}
         }
     }

@@ -1,16 +1,17 @@
 //! Error responses: the third of three error types. Every body has one format (RFC 6749 section
-//! 5.2) and depends only on the [`ApiError`]. It never contains a text of the IAM, an input or an
-//! internal error.
+//! 5.2) and depends only on the [`ApiError`] and the route. It never contains a text of the IAM, an input
+//! or an internal error.
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{self, HeaderValue};
+use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::{HttpResponse, ResponseError};
-use iam_adapters::InvalidScope;
 use iam_adapters::name::Name as _;
+use iam_adapters::{InvalidCredentials, InvalidScope};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -18,6 +19,7 @@ use crate::audit::Unwritable;
 use crate::telemetry::metrics::{Outcome, Route};
 use auth_gateway_core::error::GatewayError;
 use auth_gateway_core::request::RequestId;
+use auth_gateway_core::revoked_sessions::NotRevocable;
 
 use super::caching::no_store;
 
@@ -72,14 +74,7 @@ pub enum ApiError {
     /// The handler did.
     Panic,
     /// The operation failed.
-    Gateway {
-        /// The route of the operation: the API has different statuses for them.
-        route: Route,
-        /// Why it failed.
-        error: GatewayError,
-        /// Whether a fault of the IAM gets 502, 503 or 504 (`http.precise_backend_status`).
-        precise: bool,
-    },
+    Gateway(GatewayError),
 }
 
 /// Why a request is invalid, for the client. It has the name of the member and never its value.
@@ -124,24 +119,19 @@ pub enum InvalidRequest {
         member: &'static str,
         bytes_max: usize,
     },
-    /// Not exactly one `@` with something on both sides, or a control character.
-    #[error("The member `{0}` is not an e-mail address.")]
-    NotAnEmailAddress(&'static str),
+    #[error("The member {0}.")]
+    Credentials(InvalidCredentials),
     #[error("The member `{0}` is not an IP address.")]
     NotAnIpAddress(&'static str),
     #[error("The member `{0}` is not a session id.")]
     NotASessionId(&'static str),
     #[error("The member `{0}` must not be empty.")]
     Empty(&'static str),
-    #[error("The member `{0}` has a control character.")]
-    ControlCharacter(&'static str),
     /// The IAM of the domain of the e-mail address does not have what the member is for.
     #[error("The member `{0}` is not supported by the IAM of this domain.")]
     Unsupported(&'static str),
-    #[error("The member `{0}` is not the name of a configured IAM.")]
-    UnknownIam(&'static str),
-    #[error("The member `{0}` begins with no `subject_prefix` of a configured IAM.")]
-    UnknownPrefix(&'static str),
+    #[error("The member {0}.")]
+    NotRevocable(NotRevocable),
     #[error("The member `{0}` is not a time with an offset, such as 2030-01-31T12:00:00Z.")]
     NotATime(&'static str),
     /// Sessions that do not exist yet cannot be revoked.
@@ -157,23 +147,11 @@ pub enum InvalidRequest {
 
 /// The parts of the response that depend on the error.
 #[derive(Debug)]
-pub(super) struct ErrorAttributes {
+struct ErrorAttributes {
     status: StatusCode,
-    pub(super) code: Outcome,
-    header: Option<ErrorHeader>,
-}
-
-/// The header that a status requires or allows.
-#[derive(Debug)]
-enum ErrorHeader {
-    /// `WWW-Authenticate` of a 401 (RFC 9110 section 15.5.2).
-    Challenge(&'static str),
-    /// `Allow` of a 405 (RFC 9110 section 15.5.6).
-    Allow(&'static str),
-    /// `Retry-After` of 2 or 3 seconds at random, so that clients do not retry at the same time.
-    RetrySoon,
-    /// `Retry-After` of a number of seconds.
-    RetryAfter(u64),
+    code: Outcome,
+    /// The header that the status requires or allows.
+    header: Option<(HeaderName, HeaderValue)>,
 }
 
 /// RFC 8259 section 11.
@@ -191,33 +169,41 @@ const THROTTLED_SECONDS: u64 = 5;
 
 impl ErrorAttributes {
     const fn new(status: StatusCode, code: Outcome) -> Self {
-        let header = None;
         Self {
             status,
             code,
-            header,
+            header: None,
         }
     }
 
-    const fn challenged(code: Outcome, challenge: &'static str) -> Self {
+    /// A 401 has `WWW-Authenticate` (RFC 9110 section 15.5.2).
+    fn challenged(code: Outcome, challenge: &'static str) -> Self {
+        let challenge = HeaderValue::from_static(challenge);
         Self {
-            header: Some(ErrorHeader::Challenge(challenge)),
+            header: Some((header::WWW_AUTHENTICATE, challenge)),
             ..Self::new(StatusCode::UNAUTHORIZED, code)
         }
     }
 
-    const fn later(status: StatusCode, retry_after: ErrorHeader) -> Self {
+    /// `Retry-After` of this number of seconds.
+    fn later(status: StatusCode, seconds: u64) -> Self {
         Self {
-            header: Some(retry_after),
+            header: Some((header::RETRY_AFTER, HeaderValue::from(seconds))),
             ..Self::new(status, Outcome::TemporarilyUnavailable)
         }
+    }
+
+    /// `Retry-After` of 2 or 3 seconds at random, so that clients do not retry at the same time.
+    fn soon(status: StatusCode) -> Self {
+        Self::later(status, 2 + RandomState::new().hash_one(()) % 2)
     }
 }
 
 impl ApiError {
-    /// The parts of the response that depend on this error.
+    /// The parts of the response that depend on this error. The API has different statuses for its routes. `precise`:
+    /// whether a fault of the IAM gets 502, 503 or 504 (`http.precise_backend_status`).
     #[deny(clippy::wildcard_enum_match_arm)]
-    pub(super) fn attributes(&self) -> ErrorAttributes {
+    fn attributes(&self, route: Route, precise: bool) -> ErrorAttributes {
         let invalid = |status| ErrorAttributes::new(status, Outcome::InvalidRequest);
         let bad_request = |code| ErrorAttributes::new(StatusCode::BAD_REQUEST, code);
         match self {
@@ -229,12 +215,13 @@ impl ApiError {
             Self::UnsupportedMediaType(_) => invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE),
             Self::TooSlow => invalid(StatusCode::REQUEST_TIMEOUT),
             Self::NotFound => invalid(StatusCode::NOT_FOUND),
+            // A 405 has `Allow` (RFC 9110 section 15.5.6).
             Self::MethodNotAllowed(methods) => ErrorAttributes {
-                header: Some(ErrorHeader::Allow(methods)),
+                header: Some((header::ALLOW, HeaderValue::from_static(methods))),
                 ..invalid(StatusCode::METHOD_NOT_ALLOWED)
             },
             Self::Draining | Self::Overloaded | Self::NotAudited(_) => {
-                ErrorAttributes::later(StatusCode::SERVICE_UNAVAILABLE, ErrorHeader::RetrySoon)
+                ErrorAttributes::soon(StatusCode::SERVICE_UNAVAILABLE)
             }
             Self::NoOperatorToken => {
                 ErrorAttributes::new(StatusCode::FORBIDDEN, Outcome::AccessDenied)
@@ -249,18 +236,14 @@ impl ApiError {
             Self::Panic => {
                 ErrorAttributes::new(StatusCode::INTERNAL_SERVER_ERROR, Outcome::ServerError)
             }
-            Self::Gateway {
-                route,
-                error,
-                precise,
-            } => attributes_of(error, *route, *precise),
+            Self::Gateway(error) => attributes_of(error, route, precise),
         }
     }
 
     /// The cause for the log, if there is one beside the code.
     pub(super) fn cause(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
-            Self::Gateway { error, .. } => Some(error),
+            Self::Gateway(error) => Some(error),
             Self::InvalidRequest(reason) => Some(reason),
             Self::InvalidScope(reason) => Some(reason),
             Self::NotAudited(reason) => Some(reason),
@@ -268,7 +251,13 @@ impl ApiError {
         }
     }
 
-    pub(super) fn response(&self, request_id: &RequestId) -> HttpResponse {
+    /// The response, and its outcome for log and metrics. `route` and `precise` are as in [`Self::attributes`].
+    pub(super) fn response(
+        &self,
+        request_id: &RequestId,
+        route: Route,
+        precise: bool,
+    ) -> (HttpResponse, Outcome) {
         #[derive(Serialize)]
         struct Body<'a> {
             error: &'static str,
@@ -276,33 +265,64 @@ impl ApiError {
             request_id: &'a str,
         }
 
-        let attributes = self.attributes();
+        let attributes = self.attributes(route, precise);
         let mut response = HttpResponse::build(attributes.status);
         no_store(&mut response);
-        let header = attributes.header.map(|header| match header {
-            ErrorHeader::Challenge(challenge) => (
-                header::WWW_AUTHENTICATE,
-                HeaderValue::from_static(challenge),
-            ),
-            ErrorHeader::Allow(methods) => (header::ALLOW, HeaderValue::from_static(methods)),
-            ErrorHeader::RetrySoon => {
-                // A random second, from the request id.
-                let spread = request_id.as_str().bytes().fold(0, u8::wrapping_add) % 2;
-                (
-                    header::RETRY_AFTER,
-                    HeaderValue::from(2 + u64::from(spread)),
-                )
-            }
-            ErrorHeader::RetryAfter(seconds) => (header::RETRY_AFTER, HeaderValue::from(seconds)),
-        });
-        if let Some(header) = header {
+        if let Some(header) = attributes.header {
             response.insert_header(header);
         }
-        response.json(Body {
+        let response = response.json(Body {
             error: attributes.code.name(),
-            error_description: self.to_string(),
+            error_description: self.text(route, attributes.code),
             request_id: request_id.as_str(),
-        })
+        });
+        (response, attributes.code)
+    }
+
+    /// The text for developers of clients. All invalid session tokens get one description, and so do all
+    /// invalid logout tokens.
+    fn text(&self, route: Route, code: Outcome) -> String {
+        let text = match self {
+            Self::InvalidRequest(reason) => return reason.to_string(),
+            Self::InvalidScope(reason) => return format!("The member `scope` {reason}."),
+            Self::UnsupportedGrantType => "The member `grant_type` must be `session`.",
+            Self::NotFound => {
+                "This path does not exist. Applications call `/api/v1/auth/login`, `/api/v1/auth/token` and \
+                 `/api/v1/auth/logout`, written exactly so."
+            }
+            Self::MethodNotAllowed(methods) => {
+                return format!("This path is only for {}.", methods.replace(", ", " and "));
+            }
+            Self::TooSlow => "The request did not arrive completely in time.",
+            Self::TooLarge => "The body has more than 16 KiB, or its chunks have only a few bytes.",
+            Self::HeadersTooLarge => {
+                "The request line and the headers have more than 8 KiB, or there are more than 96 headers."
+            }
+            Self::UnsupportedMediaType(media_type) => {
+                let form = if *media_type == FORM {
+                    "a form"
+                } else {
+                    "JSON"
+                };
+                return format!(
+                    "The body must be {form}, with the header `Content-Type: {media_type}`, and not compressed."
+                );
+            }
+            Self::Gateway(GatewayError::NoLogoutTokens) => {
+                "No IAM of this gateway sends logout tokens."
+            }
+            Self::Gateway(GatewayError::InvalidSession(_)) if route == Route::Logout => {
+                "The members `session_id` and `session_token` are not those of a session."
+            }
+            Self::Gateway(GatewayError::InvalidLogoutToken(_)) => {
+                "The parameter `logout_token` is not a valid logout token."
+            }
+            Self::Gateway(GatewayError::NothingGranted) => {
+                "None of the names in the member `scope` can be granted."
+            }
+            _ => description(code),
+        };
+        text.to_owned()
     }
 }
 
@@ -337,31 +357,24 @@ fn attributes_of(error: &GatewayError, route: Route, precise: bool) -> ErrorAttr
         GatewayError::NothingGranted => {
             ErrorAttributes::new(StatusCode::BAD_REQUEST, Outcome::InvalidScope)
         }
-        GatewayError::Unavailable(_) => ErrorAttributes::later(
-            fault(StatusCode::SERVICE_UNAVAILABLE),
-            ErrorHeader::RetrySoon,
-        ),
-        GatewayError::TooSlow(_) => {
-            ErrorAttributes::later(fault(StatusCode::GATEWAY_TIMEOUT), ErrorHeader::RetrySoon)
+        GatewayError::Unavailable(_) => {
+            ErrorAttributes::soon(fault(StatusCode::SERVICE_UNAVAILABLE))
         }
+        GatewayError::TooSlow(_) => ErrorAttributes::soon(fault(StatusCode::GATEWAY_TIMEOUT)),
         // Only a login can be refused. Otherwise the adapter has a defect.
         GatewayError::Broken(_) | GatewayError::Refused(_) => {
             ErrorAttributes::new(fault(StatusCode::BAD_GATEWAY), Outcome::ServerError)
         }
         GatewayError::TooManyLogins { retry_after, .. }
-        | GatewayError::TooManyLogoutTokens { retry_after } => ErrorAttributes::later(
-            StatusCode::TOO_MANY_REQUESTS,
-            ErrorHeader::RetryAfter(whole_seconds(*retry_after)),
-        ),
+        | GatewayError::TooManyLogoutTokens { retry_after } => {
+            ErrorAttributes::later(StatusCode::TOO_MANY_REQUESTS, whole_seconds(*retry_after))
+        }
         GatewayError::Throttled { retry_after, .. } => {
             let seconds = retry_after.map_or(THROTTLED_SECONDS, whole_seconds);
-            ErrorAttributes::later(
-                StatusCode::TOO_MANY_REQUESTS,
-                ErrorHeader::RetryAfter(seconds),
-            )
+            ErrorAttributes::later(StatusCode::TOO_MANY_REQUESTS, seconds)
         }
         GatewayError::Full(_) | GatewayError::NotReady(_) => {
-            ErrorAttributes::later(StatusCode::SERVICE_UNAVAILABLE, ErrorHeader::RetrySoon)
+            ErrorAttributes::soon(StatusCode::SERVICE_UNAVAILABLE)
         }
         GatewayError::Internal(_) => {
             ErrorAttributes::new(StatusCode::INTERNAL_SERVER_ERROR, Outcome::ServerError)
@@ -381,62 +394,16 @@ impl From<Unwritable> for ApiError {
     }
 }
 
-/// The text for developers of clients. All invalid session tokens get one description, and so do all
-/// invalid logout tokens.
+/// Only for [`ResponseError`]: the text of the response depends on the route.
 impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::InvalidRequest(reason) => return reason.fmt(f),
-            Self::InvalidScope(reason) => return write!(f, "The member `scope` {reason}."),
-            Self::UnsupportedGrantType => "The member `grant_type` must be `session`.",
-            Self::NotFound => {
-                "This path does not exist. Applications call `/api/v1/auth/login`, `/api/v1/auth/token` and \
-                 `/api/v1/auth/logout`, written exactly so."
-            }
-            Self::MethodNotAllowed(methods) => {
-                return write!(f, "This path is only for {}.", methods.replace(", ", " and "));
-            }
-            Self::TooSlow => "The request did not arrive completely in time.",
-            Self::TooLarge => "The body has more than 16 KiB, or its chunks have only a few bytes.",
-            Self::HeadersTooLarge => {
-                "The request line and the headers have more than 8 KiB, or there are more than 96 headers."
-            }
-            Self::UnsupportedMediaType(media_type) => {
-                let form = if *media_type == FORM { "a form" } else { "JSON" };
-                return write!(
-                    f,
-                    "The body must be {form}, with the header `Content-Type: {media_type}`, and not compressed."
-                );
-            }
-            Self::Gateway {
-                error: GatewayError::NoLogoutTokens,
-                ..
-            } => "No IAM of this gateway sends logout tokens.",
-            Self::Gateway {
-                route: Route::Logout,
-                error: GatewayError::InvalidSession(_),
-                ..
-            } => "The members `session_id` and `session_token` are not those of a session.",
-            Self::Gateway {
-                error: GatewayError::InvalidLogoutToken(_),
-                ..
-            } => "The parameter `logout_token` is not a valid logout token.",
-            Self::Gateway {
-                error: GatewayError::NothingGranted,
-                ..
-            } => "None of the names in the member `scope` can be granted.",
-            _ => description(self.attributes().code),
-        })
+        f.write_str("the request failed")
     }
 }
 
-/// A handler returns it. The middleware, which has the request id, makes the response.
+/// A handler returns it. The middleware, which has the route and the request id, makes the response.
 impl ResponseError for ApiError {
-    fn status_code(&self) -> StatusCode {
-        self.attributes().status
-    }
-
     fn error_response(&self) -> HttpResponse {
-        HttpResponse::new(self.status_code())
+        HttpResponse::new(self.attributes(Route::Other, false).status)
     }
 }

@@ -21,7 +21,8 @@ pub struct AppState {
     /// The three operations.
     pub gateway: Arc<Gateway>,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) health: Arc<Health>,
+    /// The state of this replica and of its IAMs.
+    pub health: Arc<Health>,
     /// How long verifiers may cache the published keys.
     pub jwks_max_age: Duration,
     /// Whether faults of the IAM get 502, 503 or 504 in place of 500.

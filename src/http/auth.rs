@@ -5,16 +5,13 @@ use std::borrow::Cow;
 use actix_web::http::header;
 use actix_web::web::{Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
-use iam_adapters::types::{EMAIL_MAX, OTP_MAX, PASSWORD_MAX};
-use iam_adapters::{Credentials, InvalidCredentials, Scope};
+use iam_adapters::{Credentials, Scope};
 use jiff::Timestamp;
 use jiff::tz::Offset;
 use scopeguard::ScopeGuard;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
-use crate::telemetry::metrics::Route;
-use auth_gateway_core::error::GatewayError;
 use auth_gateway_core::session::TOKEN_BYTES_MAX;
 
 use super::api_error::{ApiError, InvalidRequest, JSON};
@@ -72,30 +69,21 @@ impl<'a> RequestBody<'a> for TokenRequest<'a> {
     ];
 }
 
-/// The response of an exchange.
-struct TokenResponse<'a> {
-    access_token: &'a str,
-    scope: &'a str,
-    /// How long the token is valid, in seconds.
-    expires_in: u64,
-}
-
-impl TokenResponse<'_> {
-    /// The JSON, with `token_type`, which is always `bearer`.
-    ///
-    /// Not by `serde_json`, which searches the strings for characters to escape, and that costs more
-    /// than the rest: neither base64url nor a scope (RFC 6749 section 3.3) has such a character.
-    fn to_json(&self) -> Vec<u8> {
-        let mut json = Vec::with_capacity(self.access_token.len() + self.scope.len() + 96);
-        json.extend_from_slice(br#"{"access_token":""#);
-        json.extend_from_slice(self.access_token.as_bytes());
-        json.extend_from_slice(br#"","scope":""#);
-        json.extend_from_slice(self.scope.as_bytes());
-        json.extend_from_slice(br#"","expires_in":"#);
-        json.extend_from_slice(self.expires_in.to_string().as_bytes());
-        json.extend_from_slice(br#","token_type":"bearer"}"#);
-        json
-    }
+/// The response of an exchange as JSON, with `token_type`, which is always `bearer`. `expires_in`: how long the token
+/// is valid, in seconds.
+///
+/// Not by `serde_json`, which searches the strings for characters to escape, and that costs more
+/// than the rest: neither base64url nor a scope (RFC 6749 section 3.3) has such a character.
+fn token_response(access_token: &str, scope: &str, expires_in: u64) -> Vec<u8> {
+    let mut json = Vec::with_capacity(access_token.len() + scope.len() + 96);
+    json.extend_from_slice(br#"{"access_token":""#);
+    json.extend_from_slice(access_token.as_bytes());
+    json.extend_from_slice(br#"","scope":""#);
+    json.extend_from_slice(scope.as_bytes());
+    json.extend_from_slice(br#"","expires_in":"#);
+    json.extend_from_slice(expires_in.to_string().as_bytes());
+    json.extend_from_slice(br#","token_type":"bearer"}"#);
+    json
 }
 
 #[derive(Deserialize)]
@@ -121,7 +109,7 @@ fn credentials(body: &[u8]) -> Result<Credentials, ApiError> {
     } = body::parse(body)?;
     let credentials = Credentials::new(email, password);
     let credentials = credentials.and_then(|credentials| credentials.with_otp(otp));
-    credentials.map_err(|invalid| ApiError::InvalidRequest(invalid_credentials(invalid)))
+    credentials.map_err(|invalid| ApiError::InvalidRequest(InvalidRequest::Credentials(invalid)))
 }
 
 /// `POST /api/v1/auth/login`.
@@ -133,7 +121,6 @@ pub(super) async fn log_in(
     let body = body::read(JSON, &request, payload, &app_state).await?;
     let context = &request_context(&request);
     let gateway = &app_state.gateway;
-    let failed = |error| app_state.failed(Route::Login, error);
     // After the body has been read: its connection can serve the next request.
     let audit_gate = app_state.audit.admit()?;
     let credentials = credentials(&body);
@@ -141,7 +128,7 @@ pub(super) async fn log_in(
     if let Err(error) = gateway.admit_login(context, email) {
         warn_of_untrusted_proxy(&app_state, &request);
         audit_gate.written().await?;
-        return Err(failed(error));
+        return Err(ApiError::Gateway(error));
     }
     let credentials = credentials?;
     if credentials.otp().is_some() && !gateway.iams.take_otp(credentials.email()) {
@@ -155,7 +142,7 @@ pub(super) async fn log_in(
         }
     });
     audit_gate.written().await?;
-    let session = ScopeGuard::into_inner(unrecorded).map_err(failed)?;
+    let session = ScopeGuard::into_inner(unrecorded).map_err(ApiError::Gateway)?;
     Ok(json(&SessionResponse {
         session_id: &session.session_id.to_string(),
         session_token: session.session_token.expose_secret(),
@@ -185,13 +172,12 @@ pub(super) async fn exchange(
             scope,
         )
         .await
-        .map_err(|error| app_state.failed(Route::Token, error))?;
-    let response = TokenResponse {
-        access_token: exchanged.token.expose(),
-        scope: &exchanged.scope,
-        expires_in: exchanged.token.expires_in,
-    };
-    Ok(json_response(response.to_json()))
+        .map_err(ApiError::Gateway)?;
+    Ok(json_response(token_response(
+        exchanged.token.expose(),
+        &exchanged.scope,
+        exchanged.token.expires_in,
+    )))
 }
 
 /// `POST /api/v1/auth/logout`.
@@ -210,29 +196,8 @@ pub(super) async fn log_out(
             &logout.session_token,
         )
         .await
-        .map_err(|error| app_state.failed(Route::Logout, error))?;
+        .map_err(ApiError::Gateway)?;
     Ok(json(&serde_json::json!({ "status": "Ok" })))
-}
-
-/// Why credentials are invalid, for the client.
-pub(super) const fn invalid_credentials(credentials: InvalidCredentials) -> InvalidRequest {
-    match credentials {
-        InvalidCredentials::Email => InvalidRequest::NotAnEmailAddress("email"),
-        InvalidCredentials::EmailTooLong => InvalidRequest::TooLong {
-            member: "email",
-            bytes_max: EMAIL_MAX,
-        },
-        InvalidCredentials::PasswordTooLong => InvalidRequest::TooLong {
-            member: "password",
-            bytes_max: PASSWORD_MAX,
-        },
-        InvalidCredentials::OtpEmpty => InvalidRequest::Empty("otp"),
-        InvalidCredentials::OtpTooLong => InvalidRequest::TooLong {
-            member: "otp",
-            bytes_max: OTP_MAX,
-        },
-        InvalidCredentials::OtpControlCharacter => InvalidRequest::ControlCharacter("otp"),
-    }
 }
 
 /// A member that is too long is invalid input, not an invalid session.
@@ -268,17 +233,6 @@ fn json_response(json: Vec<u8>) -> HttpResponse {
     response.body(json)
 }
 
-impl AppState {
-    /// The error of an operation that failed.
-    pub(super) fn failed(&self, route: Route, error: GatewayError) -> ApiError {
-        ApiError::Gateway {
-            route,
-            error,
-            precise: self.precise_backend_status,
-        }
-    }
-}
-
 /// RFC 3339 with a numeric offset: not every parser of ISO 8601 accepts `Z`.
 pub(super) fn timestamp(unix_seconds: u64) -> String {
     let seconds = i64::try_from(unix_seconds).unwrap_or(i64::MAX);
@@ -293,12 +247,8 @@ mod tests {
 
     #[test]
     fn token_response_is_valid_json() {
-        let response = TokenResponse {
-            access_token: "a-b_c.d.e",
-            scope: "urn:shop:orders:order:read !#[]~",
-            expires_in: 3600,
-        };
-        let json: serde_json::Value = serde_json::from_slice(&response.to_json()).unwrap();
+        let response = token_response("a-b_c.d.e", "urn:shop:orders:order:read !#[]~", 3600);
+        let json: serde_json::Value = serde_json::from_slice(&response).unwrap();
         let expected = serde_json::json!({
             "access_token": "a-b_c.d.e",
             "scope": "urn:shop:orders:order:read !#[]~",

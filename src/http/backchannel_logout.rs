@@ -7,8 +7,6 @@ use actix_web::web::{Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
 use url::form_urlencoded;
 
-use crate::telemetry::metrics::Route;
-
 use super::api_error::{ApiError, FORM, InvalidRequest};
 use super::app_state::AppState;
 use super::body;
@@ -24,13 +22,14 @@ pub(super) async fn receive(
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
     let (gateway, context) = (&app_state.gateway, &request_context(&request));
-    let failed = |error| app_state.failed(Route::BackchannelLogout, error);
     // Also of a sender that is refused: with an unread body, each of its tokens would need a new connection, which
     // costs more.
     let body = body::read(FORM, &request, payload, &app_state).await?;
-    gateway.admit_logout_token(context).map_err(failed)?;
+    gateway
+        .admit_logout_token(context)
+        .map_err(ApiError::Gateway)?;
     let token = logout_token(&body).map_err(ApiError::InvalidRequest)?;
-    (gateway.receive_logout_token(context, &token).await).map_err(failed)?;
+    (gateway.receive_logout_token(context, &token).await).map_err(ApiError::Gateway)?;
     let mut response = HttpResponse::Ok();
     no_store(&mut response);
     Ok(response.finish())

@@ -23,7 +23,7 @@ pub(super) async fn live() -> HttpResponse {
 /// `GET /health/ready`: whether this replica should get traffic. It is ready during an outage of the
 /// IAM: otherwise all replicas would lose their traffic at once.
 pub(super) async fn ready(app_state: Data<AppState>) -> HttpResponse {
-    let now = app_state.gateway.now();
+    let now = app_state.gateway.replica.clock.now();
     let report = report(&app_state, now);
     app_state.health.log_change(&report);
     let keys = &app_state.gateway.replica.keys;

@@ -70,10 +70,6 @@ impl Subscriber for RequestLog {
             _ => {}
         }
     }
-
-    fn needs_cached_exchanges(&self) -> bool {
-        true
-    }
 }
 
 /// The middleware around both listeners.
@@ -85,7 +81,6 @@ pub(super) async fn handle_request(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
-    let began = Instant::now();
     let route = route(&request);
     let readers = Readers::of(&app_state, route, Some(request.headers()));
     let preflight = readers.preflight(&request);
@@ -98,47 +93,42 @@ pub(super) async fn handle_request(
     ));
     request.extensions_mut().insert(Arc::clone(&context));
     let in_progress = InProgress {
-        began,
-        route,
         is_routine: route == Route::Management && !request.path().starts_with("/admin/"),
-        context,
-        readers,
+        ..InProgress::new(&app_state, route, context, readers)
     };
     if let Some(mut response) = preflight {
-        in_progress.complete(&app_state, &mut response);
-        in_progress.finish(&app_state, Some(response.status()), None);
+        in_progress.complete(&mut response);
+        in_progress.finish(Some(response.status()), None);
         return Ok(request.into_response(response));
     }
     if app_state.lifecycle.is_draining() && route.is_operation() {
         app_state.metrics.shed(ShedCause::Draining);
-        let response = in_progress.error_response(&app_state, &ApiError::Draining);
+        let response = in_progress.error_response(&ApiError::Draining);
         return Ok(request.into_response(response));
     }
     // From here on the inner services own the request. In a panic it is lost with them.
     let handled = next.call(request).instrument(in_progress.span());
-    let handled = match in_progress.handler_trace(&app_state) {
+    let handled = match in_progress.handler_trace() {
         Some(trace) => Either::Left(handled.with_context(trace)),
         None => Either::Right(handled),
     };
     // A connection that breaks drops this future.
-    let in_progress = scopeguard::guard(in_progress, |aborted| {
-        aborted.finish(&app_state, None, None);
-    });
+    let in_progress = scopeguard::guard(in_progress, |aborted| aborted.finish(None, None));
     let handled = AssertUnwindSafe(handled).catch_unwind().await;
     let in_progress = ScopeGuard::into_inner(in_progress);
     let Ok(Ok(response)) = handled else {
         // The connection stays open.
-        let response = in_progress.error_response(&app_state, &ApiError::Panic);
+        let response = in_progress.error_response(&ApiError::Panic);
         return Err(InternalError::from_response("panic", response).into());
     };
     let error = response.response().error();
     if let Some(api_error) = error.and_then(Error::as_error::<ApiError>) {
-        let error_response = in_progress.error_response(&app_state, api_error);
+        let error_response = in_progress.error_response(api_error);
         return Ok(response.into_response(error_response));
     }
-    in_progress.finish(&app_state, Some(response.status()), None);
+    in_progress.finish(Some(response.status()), None);
     let mut response = response.map_into_boxed_body();
-    in_progress.complete(&app_state, response.response_mut());
+    in_progress.complete(response.response_mut());
     Ok(response)
 }
 
@@ -162,7 +152,7 @@ fn begin_trace(app_state: &AppState, request: &HttpRequest, route: Route) -> Con
             let peer = request.peer_addr().map(|peer| peer.ip().into());
             let is_trusted = peer.is_some_and(|peer| is_in(&app_state.trusted_proxies, peer));
             let headers = is_trusted.then(|| request.headers());
-            let now = app_state.gateway.now().monotonic;
+            let now = app_state.gateway.replica.clock.now().monotonic;
             traces.begin(headers, now, || trace::server_span(request))
         }
         _ => Context::new(),
@@ -180,35 +170,46 @@ impl ConnectionEvents for AppState {
     /// Logged and counted like the response to a request.
     fn refusal(&self, peer: Option<SocketAddr>, refusal: ConnectionRefusal) -> HttpResponse {
         let client = peer.map(|peer| peer.ip().into());
-        let in_progress = InProgress {
-            began: Instant::now(),
-            route: Route::Other,
-            is_routine: false,
-            context: Arc::new(RequestContext::new(
-                RequestId::default(),
-                client,
-                Context::new(),
-            )),
-            readers: Readers::of(self, Route::Other, None),
-        };
+        let context = RequestContext::new(RequestId::default(), client, Context::new());
+        let readers = Readers::of(self, Route::Other, None);
+        let in_progress = InProgress::new(self, Route::Other, Arc::new(context), readers);
         let api_error = match refusal {
             ConnectionRefusal::MalformedHead => ApiError::InvalidRequest(InvalidRequest::NotHttp),
             ConnectionRefusal::HeadTooLarge => ApiError::HeadersTooLarge,
             ConnectionRefusal::HeadTimeout => ApiError::TooSlow,
             ConnectionRefusal::ConnectionLimit => ApiError::Overloaded,
         };
-        in_progress.error_response(self, &api_error)
+        in_progress.error_response(&api_error)
+    }
+}
+
+/// The events of a listener of the API whose requests are all for the gateway of this state.
+///
+/// Not for the management listener, which does not have the path of logout tokens, nor where a request chooses its
+/// gateway: the gateway that a head is refused by could be another one.
+#[derive(Debug)]
+pub(crate) struct ApiListenerEvents(pub(crate) Arc<AppState>);
+
+impl ConnectionEvents for ApiListenerEvents {
+    fn connection_shed(&self, reason: ShedReason) {
+        self.0.connection_shed(reason);
+    }
+
+    fn refusal(&self, peer: Option<SocketAddr>, refusal: ConnectionRefusal) -> HttpResponse {
+        self.0.refusal(peer, refusal)
     }
 
     /// That of a logout token whose sender has sent too many invalid ones. The handler refuses what is not asked here:
-    /// a request of which a part arrives later, or whose target is not just the path.
+    /// a request of which a part arrives later, or whose target is not just the path. It also does while the gateway
+    /// drains, which refuses every sender.
     fn refusal_of_request(
         &self,
         peer: Option<SocketAddr>,
         head: RequestHead<'_>,
     ) -> Option<HttpResponse> {
-        let route = Route::of(head.target);
-        if head.method != "POST" || route != Route::BackchannelLogout {
+        let (app_state, route) = (&self.0, Route::of(head.target));
+        let is_logout_token = head.method == "POST" && route == Route::BackchannelLogout;
+        if !is_logout_token || app_state.lifecycle.is_draining() {
             return None;
         }
         let (request_id, forwarded) = (X_REQUEST_ID, X_FORWARDED_FOR);
@@ -217,23 +218,18 @@ impl ConnectionEvents for AppState {
         let peer = peer?.ip().into();
         let context = Arc::new(RequestContext::new(
             ids.next().and_then(RequestId::parse).unwrap_or_default(),
-            Some(behind_proxies(peer, forwarded, &self.trusted_proxies)),
+            Some(behind_proxies(peer, forwarded, &app_state.trusted_proxies)),
             Context::new(),
         ));
-        let refused = self.gateway.admit_logout_token(&context).err()?;
-        let in_progress = InProgress {
-            began: Instant::now(),
-            route,
-            is_routine: false,
-            context,
-            readers: Readers::SameOrigin,
-        };
-        Some(in_progress.error_response(self, &self.failed(route, refused)))
+        let refused = app_state.gateway.admit_logout_token(&context).err()?;
+        let in_progress = InProgress::new(app_state, route, context, Readers::SameOrigin);
+        Some(in_progress.error_response(&ApiError::Gateway(refused)))
     }
 }
 
 /// A request while it is handled.
-struct InProgress {
+struct InProgress<'a> {
+    app_state: &'a AppState,
     began: Instant,
     route: Route,
     /// Whether it is a probe or a scrape, which come every few seconds.
@@ -242,7 +238,24 @@ struct InProgress {
     readers: Readers,
 }
 
-impl InProgress {
+impl<'a> InProgress<'a> {
+    /// A request that begins now and is not routine.
+    fn new(
+        app_state: &'a AppState,
+        route: Route,
+        context: Arc<RequestContext>,
+        readers: Readers,
+    ) -> Self {
+        Self {
+            app_state,
+            began: Instant::now(),
+            route,
+            is_routine: false,
+            context,
+            readers,
+        }
+    }
+
     /// Adds the id of the request to the log lines of its handler. Not for exchanges and logout tokens, for which
     /// the gateway enters such a span itself: a span costs 3,700 instructions, and an exchange with cached data
     /// and a refused sender of forged tokens have only the log line of the request.
@@ -254,46 +267,44 @@ impl InProgress {
     }
 
     /// The context in which the handler runs. Not for an exchange, as [`Self::span`].
-    fn handler_trace(&self, app_state: &AppState) -> Option<Context> {
-        let is_on = app_state.traces.is_some() && self.route != Route::Token;
+    fn handler_trace(&self) -> Option<Context> {
+        let is_on = self.app_state.traces.is_some() && self.route != Route::Token;
         is_on.then(|| self.context.trace.clone())
     }
 
     /// The response to a request with an error. Also logs and counts the request.
-    fn error_response(&self, app_state: &AppState, api_error: &ApiError) -> HttpResponse {
-        let mut response = api_error.response(&self.context.id);
-        self.complete(app_state, &mut response);
-        self.finish(app_state, Some(response.status()), Some(api_error));
+    fn error_response(&self, api_error: &ApiError) -> HttpResponse {
+        let precise = self.app_state.precise_backend_status;
+        let (mut response, outcome) = api_error.response(&self.context.id, self.route, precise);
+        self.complete(&mut response);
+        self.finish(Some(response.status()), Some((api_error, outcome)));
         response
     }
 
     /// Adds the headers that every response has. While the gateway stops, the connection ends with the
     /// response, so that its client continues at another replica.
-    fn complete(&self, app_state: &AppState, response: &mut HttpResponse) {
+    fn complete(&self, response: &mut HttpResponse) {
         let headers = response.headers_mut();
         headers.insert(X_REQUEST_ID, header_value(&self.context.id));
         self.readers.add_to(headers);
-        if app_state.lifecycle.is_shutting_down() {
+        if self.app_state.lifecycle.is_shutting_down() {
             let head = response.head_mut();
             head.set_connection_type(ConnectionType::Close);
         }
     }
 
     /// Writes the log line of the request, counts it, and ends its span. Without a status there is no response.
-    fn finish(
-        &self,
-        app_state: &AppState,
-        status: Option<StatusCode>,
-        api_error: Option<&ApiError>,
-    ) {
+    fn finish(&self, status: Option<StatusCode>, error: Option<(&ApiError, Outcome)>) {
+        let app_state = self.app_state;
         let took = self.began.elapsed();
-        let outcome = match (api_error, status) {
-            (Some(api_error), _) => api_error.attributes().code,
+        let outcome = match (error, status) {
+            (Some((_, outcome)), _) => outcome,
             (None, None) => Outcome::Aborted,
             // Other routes may have their own error responses.
             (None, Some(status)) if status.is_client_error() => Outcome::InvalidRequest,
             (None, Some(_)) => Outcome::Ok,
         };
+        let api_error = error.map(|(api_error, _)| api_error);
         app_state.metrics.request(self.route, outcome, took);
         let fields = self.context.log_fields();
         let iam = app_state.gateway.iams.attributed(fields.iam.as_deref());

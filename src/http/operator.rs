@@ -19,12 +19,12 @@ use subtle::ConstantTimeEq as _;
 
 use super::api_error::{ApiError, InvalidRequest, JSON};
 use super::app_state::AppState;
-use super::auth::{invalid_credentials, json, timestamp};
+use super::auth::{json, timestamp};
 use super::body::{self, Presence, RequestBody, present};
 use super::caching::no_store;
 use super::middleware::request_context;
 use auth_gateway_core::event::Event;
-use auth_gateway_core::revoked_sessions::{NotRevocable, RevokedSessions};
+use auth_gateway_core::revoked_sessions::RevokedSessions;
 use auth_gateway_core::session_id::SessionId;
 
 /// The request has the bearer token `management.token`.
@@ -112,7 +112,7 @@ pub(super) async fn reset_login_limits(
     } = body::parse(&body)?;
     // An address that login refuses has no counts.
     let credentials = Credentials::new(email, "".into())
-        .map_err(|invalid| ApiError::InvalidRequest(invalid_credentials(invalid)))?;
+        .map_err(|invalid| ApiError::InvalidRequest(InvalidRequest::Credentials(invalid)))?;
     let network = network
         .map(|address| address.parse::<IpAddr>().map(ClientAddress::from))
         .transpose()
@@ -131,7 +131,8 @@ pub(super) async fn reset_login_limits(
     let not_done = scopeguard::guard((), |()| gateway.emit(&event(false)));
     audit_gate.written().await?;
     ScopeGuard::into_inner(not_done);
-    gateway.reset_login_limits(credentials.email(), network);
+    let limiter = &gateway.replica.login_limiter;
+    limiter.clear_failures(credentials.email(), network);
     let mut response = HttpResponse::NoContent();
     no_store(&mut response);
     Ok(response.finish())
@@ -255,12 +256,8 @@ pub(super) async fn revoke_sessions(
         begun_until: begun_until.as_deref(),
         result: delivered.as_ref().map(|_| ()).map_err(|why| *why),
     });
-    let delivered = delivered.map_err(|why| {
-        ApiError::InvalidRequest(match why {
-            NotRevocable::UnknownIam => InvalidRequest::UnknownIam("iam"),
-            NotRevocable::UnknownPrefix => InvalidRequest::UnknownPrefix("subject"),
-        })
-    })?;
+    let delivered =
+        delivered.map_err(|why| ApiError::InvalidRequest(InvalidRequest::NotRevocable(why)))?;
     Ok(json(&RevocationResponse {
         revoked: sessions.selector(),
         begun_until,

@@ -31,7 +31,7 @@ const STYLE: &str = "body{font-family:sans-serif;margin:2em;max-width:60em}\
 
 /// `GET /`.
 pub(super) async fn page(app_state: Data<AppState>) -> HttpResponse {
-    let now = app_state.gateway.now();
+    let now = app_state.gateway.replica.clock.now();
     let page = describe(&app_state, &report(&app_state, now), now);
     HttpResponse::Ok()
         .content_type("text/html; charset=utf-8")

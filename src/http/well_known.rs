@@ -14,7 +14,7 @@ pub(super) async fn keys(app_state: Data<AppState>, request: HttpRequest) -> Htt
     let gateway = &app_state.gateway;
     let lifetime = gateway.policy.token.lifetime;
     let keys = &gateway.replica.keys;
-    let published = keys.published(lifetime, gateway.now());
+    let published = keys.published(lifetime, gateway.replica.clock.now());
     document(
         &app_state,
         &request,

@@ -53,12 +53,11 @@ impl Reloadable {
         let iams = settings.iams.iter().enumerate().map(|(position, iam)| {
             let deadline = iam.upstream.connect_deadline;
             let before = before.get(position).map(|iam| Arc::clone(&**iam.load()));
-            let adapter = iam
-                .adapter
-                .connect(Arc::clone(clock), deadline, before.as_ref());
+            let (key, clock) = (iam.key(), Arc::clone(clock));
+            let adapter = (iam.adapter).connect(&key, clock, deadline, before.as_ref());
             let refused = |error: &SetupError| {
                 for line in &error.0 {
-                    problems.add_lines(&iam.own_key(line));
+                    problems.add_lines(line);
                 }
             };
             adapter.inspect_err(refused).ok()
@@ -80,7 +79,7 @@ impl Reloadable {
             tls,
             redis,
             operator_token: settings.management.token.clone().map(Arc::new),
-            collector: traces::collector(settings, clock, problems),
+            collector: Collector::new(&settings.traces, Arc::clone(clock), problems),
         })
     }
 }
@@ -142,24 +141,13 @@ impl ServiceDependencies {
         Ok((settings, parts))
     }
 
-    /// Reads every file that the settings name, and builds the adapters. Makes no connection.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidSettings`], with every problem of the files and the adapter.
-    pub fn prepare(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Self, InvalidSettings> {
-        let mut problems = ConfigErrors::default();
-        let parts = Self::assemble(settings, clock, &mut problems);
-        problems.into_result(parts, |_| None)
-    }
-
     /// The parts, unless a problem prevents it. Adds every problem to `problems`.
     fn assemble(
         settings: &Settings,
         clock: Arc<dyn Clock>,
         problems: &mut ConfigErrors,
     ) -> Option<Self> {
-        let metrics = Arc::<Metrics>::default();
+        let metrics = Arc::new(Metrics::new(&settings.iam_names()));
         let random: Arc<dyn Random> = Arc::new(SystemRandom::new());
         if clock.now().unix < EARLIEST {
             problems.add(

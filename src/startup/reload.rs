@@ -57,7 +57,7 @@ impl FilePoller {
 
     /// Emits the events of the keys in use.
     pub(super) fn report_keys(&self) {
-        let kids = self.gateway.replica.keys.kids(self.gateway.now());
+        let kids = self.gateway.replica.keys.kids(self.parts.clock.now());
         for of in kids.iter().filter(|of| !of.stored.is_empty()) {
             self.gateway.emit(&Event::Keys {
                 result: Ok((of.purpose, &of.stored)),

@@ -8,14 +8,17 @@ use crate::config;
 
 #[test]
 fn unset_clock_is_reported_before_a_listener_is_bound() {
-    let settings = config::load(None, &BTreeMap::new(), &config::sample::registry()).unwrap();
-    let at = |seconds| Arc::new(ManualClock::at(Duration::from_secs(seconds)));
+    let load_at = |seconds| {
+        let clock = Arc::new(ManualClock::at(Duration::from_secs(seconds)));
+        let registry = config::sample::registry();
+        ServiceDependencies::load(None, &BTreeMap::new(), &registry, clock)
+    };
     for unset in [0, EARLIEST.as_secs() - 1] {
-        let refused = ServiceDependencies::prepare(&settings, at(unset)).unwrap_err();
+        let refused = load_at(unset).unwrap_err();
         assert_eq!(refused.problems.len(), 1, "{refused}");
         assert!(refused.to_string().contains("clock"), "{refused}");
     }
-    assert!(ServiceDependencies::prepare(&settings, at(EARLIEST.as_secs())).is_ok());
+    assert!(load_at(EARLIEST.as_secs()).is_ok());
 }
 
 /// Only Redis knows which sessions were ended that a directory or a server without revocation cannot end.

@@ -59,8 +59,8 @@ pub(super) fn configured(
     ) {
         Ok(certified) => Some(Arc::new(ServerCertificate(ArcSwap::new(certified)))),
         Err(found) => {
-            for (key, problem) in found {
-                problems.add(&key, problem);
+            for lines in &found {
+                problems.add_lines(lines);
             }
             None
         }

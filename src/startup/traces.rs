@@ -2,26 +2,14 @@
 
 use std::sync::Arc;
 
-use iam_adapters::Clock;
 use opentelemetry::KeyValue;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::RandomIdGenerator;
 
-use crate::config::{ConfigErrors, Settings, TraceSettings};
+use crate::config::TraceSettings;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::{Collector, SpanExporter, SpanQueue, Traces};
 use auth_gateway_core::Random;
-
-/// The client of the Collector; `None` if traces are off, or with a problem.
-pub(super) fn collector(
-    settings: &Settings,
-    clock: &Arc<dyn Clock>,
-    problems: &mut ConfigErrors,
-) -> Option<Collector> {
-    let collector = Collector::new(&settings.traces, Arc::clone(clock));
-    let refused = |error: &_| problems.add_lines(&format!("traces.{error}"));
-    collector.inspect_err(refused).ok().flatten()
-}
 
 /// The traces of this process. The random numbers name it, if the settings do not.
 pub(super) fn traces(

@@ -3,14 +3,13 @@
 
 use std::fmt;
 use std::hash::Hash;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use iam_adapters::IamError;
 use iam_adapters::logout_token::{Ended, InvalidLogoutToken};
 use iam_adapters::name::Name as _;
-use iam_adapters::resilient::{Circuit, Operation};
+use iam_adapters::resilient::{CallEvent, Circuit, Operation};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
@@ -204,7 +203,7 @@ families! {
     }
 }
 
-/// All metrics of one gateway.
+/// All metrics of one gateway. Counts its events: those that are attributed to no IAM have an empty name of the IAM.
 #[derive(derive_more::Debug)]
 #[debug("Metrics")]
 pub struct Metrics {
@@ -216,10 +215,20 @@ pub struct Metrics {
     /// The counters of each route, by outcome: each request counts, and a look-up by labels takes a lock.
     requests: Box<[Box<[Counter]>]>,
     durations: Box<[Histogram]>,
+    /// Each IAM by its name, with the counters of its exchanges by their source: a look-up by labels takes a
+    /// lock and allocates.
+    iams: Box<[(Box<str>, ExchangeCounters)]>,
+    /// Whether each of the two logs of login events is synchronized.
+    logins_synchronized: [AtomicBool; 2],
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
+/// The counters of exchanges, by the source of their data.
+type ExchangeCounters = Box<[Counter]>;
+
+impl Metrics {
+    /// The metrics of a gateway with these IAMs.
+    #[must_use]
+    pub fn new(iams: &[&str]) -> Self {
         let mut registry = Registry::default();
         #[cfg(target_os = "linux")]
         let process = process::ProcessFamilies::of_this_process(&mut registry);
@@ -237,13 +246,45 @@ impl Default for Metrics {
             let labels = [("route", route.name())];
             families.request_duration.get_or_create_owned(&labels)
         });
-        Self {
+        let exchanges = |iam: &&str| {
+            let counters = each(|source: DataSource| {
+                let labels = owned([("source", source.name()), ("iam", iam)]);
+                families.exchanges.get_or_create_owned(&labels)
+            });
+            (Box::from(*iam), counters)
+        };
+        let this = Self {
+            iams: iams.iter().map(exchanges).collect(),
             registry,
             families,
             #[cfg(target_os = "linux")]
             process,
             requests,
             durations,
+            logins_synchronized: Default::default(),
+        };
+        this.make_series(iams);
+        this
+    }
+
+    /// Makes the series of these IAMs.
+    fn make_series(&self, iams: &[&str]) {
+        let families = &self.families;
+        for iam in iams {
+            families.make_series_of(iam);
+        }
+        let redis = owned([("peer", "redis"), ("iam", "")]);
+        let _ = families.clock_offset.get_or_create(&redis);
+        let none = (iams.len() > 1).then_some(None);
+        for iam in iams.iter().copied().map(Some).chain(none) {
+            for limit in names::<Limit>() {
+                let labels = self.labels(("limit", limit), iam);
+                let _ = families.logins_throttled.get_or_create(&labels);
+            }
+            for outcome in names::<InvalidLogoutToken>().chain(names::<LogoutTokenOutcome>()) {
+                let labels = self.labels(("outcome", outcome), iam);
+                let _ = families.logout_tokens.get_or_create(&labels);
+            }
         }
     }
 }
@@ -267,6 +308,61 @@ impl Families {
         }
         for reason in IGNORED {
             make(&self.revocations_ignored, "reason", reason.name());
+        }
+    }
+
+    /// Makes the series of an IAM.
+    fn make_series_of(&self, iam: &str) {
+        let iam = ("iam", iam);
+        let offset = owned([("peer", "iam"), iam]);
+        let _ = self.clock_offset.get_or_create(&offset);
+        for outcome in names::<UpstreamLogoutOutcome>() {
+            let labels = owned([("outcome", outcome), iam]);
+            let _ = self.unfinished_logouts_ended.get_or_create(&labels);
+        }
+        for operation in Operation::ALL {
+            let operation = ("operation", operation.name());
+            for outcome in CALL_OUTCOMES {
+                let labels = owned([operation, ("outcome", outcome), iam]);
+                let _ = self.iam_calls.get_or_create(&labels);
+            }
+            let labels = owned([operation, iam]);
+            let _ = self.iam_call_duration.get_or_create(&labels);
+            let _ = self.iam_circuit.get_or_create(&labels);
+        }
+    }
+
+    fn iam_event(&self, iam: &str, event: CallEvent<'_>) {
+        let iam = ("iam", iam);
+        match event {
+            CallEvent::Called {
+                operation,
+                result,
+                took,
+            } => {
+                let operation = ("operation", operation.name());
+                let outcome = result.err().map_or("ok", IamError::kind);
+                if CALL_OUTCOMES.contains(&outcome) {
+                    let labels = owned([operation, ("outcome", outcome), iam]);
+                    self.iam_calls.get_or_create(&labels).inc();
+                }
+                let labels = owned([operation, iam]);
+                let histogram = self.iam_call_duration.get_or_create(&labels);
+                histogram.observe(took.as_secs_f64());
+            }
+            CallEvent::Circuit { operation, circuit } => {
+                let level = match circuit {
+                    Circuit::Closed => 0,
+                    Circuit::HalfOpen => 1,
+                    Circuit::Open => 2,
+                };
+                let labels = owned([("operation", operation.name()), iam]);
+                self.iam_circuit.get_or_create(&labels).set(level);
+            }
+            CallEvent::Clock { offset } => {
+                let labels = owned([("peer", "iam"), iam]);
+                self.clock_offset.get_or_create(&labels).set(offset);
+            }
         }
     }
 }
@@ -440,77 +536,7 @@ const LOGIN_EVENTS: [&str; 4] = ["sent", "dropped", "received", "ignored"];
 /// Why entries of the stream of revocations are ignored.
 const IGNORED: [Ignored; 3] = [Ignored::Malformed, Ignored::UnknownKey, Ignored::Forged];
 
-/// The counters of exchanges, by the source of their data.
-type ExchangeCounters = Box<[Counter]>;
-
-/// Counts the events of one gateway. Events that are attributed to no IAM have an empty name of the IAM.
-#[derive(Debug)]
-pub struct EventMetrics {
-    metrics: Arc<Metrics>,
-    /// Each IAM by its name, with the counters of its exchanges by their source: a look-up by labels takes a
-    /// lock and allocates.
-    iams: Box<[(Box<str>, ExchangeCounters)]>,
-    /// Whether each of the two logs of login events is synchronized.
-    logins_synchronized: [AtomicBool; 2],
-}
-
-impl EventMetrics {
-    /// Counts the events of a gateway with these IAMs.
-    #[must_use]
-    pub fn new(metrics: Arc<Metrics>, iams: &[&str]) -> Self {
-        let exchanges = |iam: &&str| {
-            let counters = each(|source: DataSource| {
-                let labels = owned([("source", source.name()), ("iam", iam)]);
-                metrics.families.exchanges.get_or_create_owned(&labels)
-            });
-            (Box::from(*iam), counters)
-        };
-        let this = Self {
-            iams: iams.iter().map(exchanges).collect(),
-            logins_synchronized: Default::default(),
-            metrics,
-        };
-        for iam in iams {
-            this.make_series(iam);
-        }
-        let families = &this.metrics.families;
-        let redis = owned([("peer", "redis"), ("iam", "")]);
-        let _ = families.clock_offset.get_or_create(&redis);
-        let none = (iams.len() > 1).then_some(None);
-        for iam in iams.iter().copied().map(Some).chain(none) {
-            for limit in names::<Limit>() {
-                let labels = this.labels(("limit", limit), iam);
-                let _ = families.logins_throttled.get_or_create(&labels);
-            }
-            for outcome in names::<InvalidLogoutToken>().chain(names::<LogoutTokenOutcome>()) {
-                let labels = this.labels(("outcome", outcome), iam);
-                let _ = families.logout_tokens.get_or_create(&labels);
-            }
-        }
-        this
-    }
-
-    /// Makes the series of an IAM.
-    fn make_series(&self, iam: &str) {
-        let (families, iam) = (&self.metrics.families, ("iam", iam));
-        let offset = owned([("peer", "iam"), iam]);
-        let _ = families.clock_offset.get_or_create(&offset);
-        for outcome in names::<UpstreamLogoutOutcome>() {
-            let labels = owned([("outcome", outcome), iam]);
-            let _ = families.unfinished_logouts_ended.get_or_create(&labels);
-        }
-        for operation in Operation::ALL {
-            let operation = ("operation", operation.name());
-            for outcome in CALL_OUTCOMES {
-                let labels = owned([operation, ("outcome", outcome), iam]);
-                let _ = families.iam_calls.get_or_create(&labels);
-            }
-            let labels = owned([operation, iam]);
-            let _ = families.iam_call_duration.get_or_create(&labels);
-            let _ = families.iam_circuit.get_or_create(&labels);
-        }
-    }
-
+impl Metrics {
     /// An event without an IAM is attributed to the only one.
     fn labels(&self, label: (&'static str, &str), iam: Option<&str>) -> OwnedLabels<2> {
         let only = || match &*self.iams {
@@ -523,7 +549,7 @@ impl EventMetrics {
     fn replication(&self, of: Replicated, is_received: bool, is_stored: bool) {
         let [logins, known_networks] = &self.logins_synchronized;
         let is_exchanged = is_received && is_stored;
-        let families = &self.metrics.families;
+        let families = &self.families;
         match of {
             Replicated::Revocations => {
                 families
@@ -540,7 +566,7 @@ impl EventMetrics {
     }
 
     fn entries(&self, of: Replicated, outcome: EntryOutcome, count: usize) {
-        let (families, count) = (&self.metrics.families, count as u64);
+        let (families, count) = (&self.families, count as u64);
         match of {
             Replicated::Revocations | Replicated::Keys => match outcome {
                 EntryOutcome::Sent => families.revocations_sent.inc_by(count),
@@ -568,9 +594,9 @@ impl EventMetrics {
     }
 }
 
-impl Subscriber for EventMetrics {
+impl Subscriber for Metrics {
     fn on_event(&self, event: &Event<'_>) {
-        let families = &self.metrics.families;
+        let families = &self.families;
         match *event {
             Event::Exchange {
                 iam: Some(iam),
@@ -605,38 +631,9 @@ impl Subscriber for EventMetrics {
                     families.logout_tokens.get_or_create(&labels).inc();
                 }
             }
-            Event::IamCall {
-                iam,
-                operation,
-                result,
-                took,
-            } => {
-                let (iam, operation) = (("iam", iam), ("operation", operation.name()));
-                let outcome = result.err().map_or("ok", IamError::kind);
-                if CALL_OUTCOMES.contains(&outcome) {
-                    let labels = owned([operation, ("outcome", outcome), iam]);
-                    families.iam_calls.get_or_create(&labels).inc();
-                }
-                let labels = owned([operation, iam]);
-                let histogram = families.iam_call_duration.get_or_create(&labels);
-                histogram.observe(took.as_secs_f64());
-            }
-            Event::Circuit {
-                iam,
-                operation,
-                circuit,
-            } => {
-                let level = match circuit {
-                    Circuit::Closed => 0,
-                    Circuit::HalfOpen => 1,
-                    Circuit::Open => 2,
-                };
-                let labels = owned([("operation", operation.name()), ("iam", iam)]);
-                families.iam_circuit.get_or_create(&labels).set(level);
-            }
-            Event::Clock { iam, offset } => {
-                let peer = if iam.is_some() { "iam" } else { "redis" };
-                let labels = owned([("peer", peer), ("iam", iam.unwrap_or_default())]);
+            Event::Iam { iam, event } => families.iam_event(iam, event),
+            Event::Clock { offset } => {
+                let labels = owned([("peer", "redis"), ("iam", "")]);
                 families.clock_offset.get_or_create(&labels).set(offset);
             }
             Event::Replication {
@@ -652,10 +649,6 @@ impl Subscriber for EventMetrics {
             }
             _ => {}
         }
-    }
-
-    fn needs_cached_exchanges(&self) -> bool {
-        true
     }
 }
 

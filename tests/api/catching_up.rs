@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth_gateway::health::{Health, Readiness};
-use auth_gateway::startup::{Service, connect};
+use auth_gateway::http::AppState;
+use auth_gateway::startup::connect;
 use auth_gateway_core::Gateway;
 use auth_gateway_core::error::{GatewayError, NotReady};
 use auth_gateway_core::request::RequestContext;
@@ -16,7 +17,7 @@ use iam_adapters::name::Name as _;
 use iam_adapters::{Clock, Credentials, Scope};
 use secrecy::ExposeSecret as _;
 use test_support::ManualClock;
-use test_support::gateway::{prepare, settings};
+use test_support::gateway::prepare;
 
 const NOW: Duration = Duration::from_secs(1_800_000_000);
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -28,9 +29,9 @@ fn gateway(
     deadline: Option<Duration>,
 ) -> (Arc<Gateway>, Arc<Health>, ReplicationStream) {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(NOW));
-    let settings = settings(&[("redis.url", &format!("redis://127.0.0.1:{port}"))]);
-    let parts = prepare(&settings, clock);
-    let Service {
+    let url = format!("redis://127.0.0.1:{port}");
+    let (settings, parts) = prepare(None, &[("redis.url", &url)], clock);
+    let AppState {
         gateway, health, ..
     } = connect(&settings, &parts);
     for iam in gateway.iams.iter() {
@@ -63,7 +64,7 @@ async fn exchange(gateway: &Gateway) -> Result<(), GatewayError> {
 }
 
 fn report(gateway: &Gateway, health: &Health) -> (Readiness, Vec<&'static str>) {
-    let report = health.report(gateway.now());
+    let report = health.report(gateway.replica.clock.now());
     let codes = report.reasons.iter().map(|reason| reason.code.name());
     (report.readiness, codes.collect())
 }

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use tempfile::TempDir;
 use test_support::ManualClock;
 use test_support::client::Session;
-use test_support::gateway::{TestGateway, prepare, settings};
+use test_support::gateway::{TestGateway, prepare};
 use test_support::suite::{IamFixture, READ, session_of};
 
 mod alarm;
@@ -102,15 +102,15 @@ impl KeyRotationFixture {
     /// Starts a gateway with the keys in its folders.
     fn start(&self, place: PathBuf) -> Replica {
         let folder = |folder: Folder| place.join(folder.name()).display().to_string();
-        let settings = settings(&[
+        let clock = Arc::<ManualClock>::clone(&self.iam.clock);
+        let overrides: &[(&str, &str)] = &[
             ("keys.signing_dir", &folder(Folder::Signing)),
             ("keys.sealing_dir", &folder(Folder::Sealing)),
             ("keys.jwks_max_age", "2m"),
             ("token.lifetime", "5m"),
             ("session.max_lifetime", "15m"),
-        ]);
-        let clock = Arc::<ManualClock>::clone(&self.iam.clock);
-        let prepared = prepare(&settings, clock);
+        ];
+        let (settings, prepared) = prepare(None, overrides, clock);
         let keys = Arc::clone(&prepared.keys);
         let iam = self.iam.administrator.adapter();
         let app = TestGateway::from_parts(

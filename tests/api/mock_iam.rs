@@ -120,7 +120,7 @@ fn client_auth(client_id: &str, secret: &str) -> OAuth2ClientSettings {
 
 fn adapter(settings: &KeycloakSettings) -> Arc<dyn IamAdapter> {
     let clock = Arc::new(iam_adapters::clock::SystemClock::default());
-    let adapter = settings.connect(clock, Duration::from_secs(5), None);
+    let adapter = settings.connect("iam.keycloak", clock, Duration::from_secs(5), None);
     adapter.expect("usable settings")
 }
 

@@ -240,7 +240,7 @@ fn settings(keycloak: &Keycloak, from: PermissionsFrom, claims: ClaimSources) ->
 
 fn connect(settings: &KeycloakSettings) -> Arc<dyn IamAdapter> {
     let clock = Arc::new(iam_adapters::clock::SystemClock::default());
-    let adapter = settings.connect(clock, Duration::from_secs(5), None);
+    let adapter = settings.connect("iam.keycloak", clock, Duration::from_secs(5), None);
     adapter.expect("usable settings")
 }
 

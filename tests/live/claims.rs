@@ -1,6 +1,5 @@
 //! Claims of access tokens that a real Keycloak states with mappers of the gateway's client.
 
-use iam_adapters::registry::IamSettings;
 use iam_conformance::{Account, Fixture as _};
 use serde_json::{Map, Value, json};
 use test_support::gateway::TestGateway;
@@ -12,11 +11,7 @@ use crate::process::Process;
 
 /// A gateway in front of the shared Keycloak, with this table of claims.
 fn gateway(live: &LiveFixture, claims: &Value) -> TestGateway {
-    let claims = serde_json::from_value(claims.clone()).expect("a table of claims");
-    let adapter = live.administrator.settings(claims);
-    live.changed_gateway(&[], |settings| {
-        settings.iams[0].adapter = IamSettings::new(adapter);
-    })
+    live.gateway_with_file(&json!({"iam": {"keycloak": {"claims": claims}}}), &[])
 }
 
 async fn user_with(live: &LiveFixture, attributes: &Value) -> Account {

@@ -1,12 +1,14 @@
 //! A Keycloak, its administrator, and gateways in front of it by one clock.
 
+use std::fs;
 use std::sync::Arc;
 
-use auth_gateway::config::Settings;
 use iam_conformance::{Account, Fixture};
 use jiff::Timestamp;
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
 use test_support::ManualClock;
-use test_support::gateway::{self, TestGateway, prepare};
+use test_support::gateway::{TestGateway, prepare};
 use test_support::suite::IamFixture;
 
 use crate::administrator::{Administrator, PermissionsFrom};
@@ -62,20 +64,17 @@ impl LiveFixture {
 
     /// A gateway in front of this Keycloak.
     pub(crate) fn gateway(&self, more: &[(&str, &str)]) -> TestGateway {
-        self.changed_gateway(more, |_| {})
+        self.gateway_with_file(&json!({}), more)
     }
 
-    /// A gateway in front of this Keycloak, with changes that a variable cannot express.
-    pub(crate) fn changed_gateway(
-        &self,
-        more: &[(&str, &str)],
-        change: impl FnOnce(&mut Settings),
-    ) -> TestGateway {
+    /// A gateway in front of this Keycloak, with a settings file for what a variable cannot express.
+    pub(crate) fn gateway_with_file(&self, file: &Value, more: &[(&str, &str)]) -> TestGateway {
+        let path = NamedTempFile::new().expect("a file");
+        fs::write(&path, toml::to_string(file).expect("TOML")).expect("written");
         let settings = self.keycloak.settings();
         let settings = [&settings[..], &LONG_DEADLINES, &FRESHNESS_SETTINGS, more].concat();
-        let mut settings = gateway::settings(&settings);
-        change(&mut settings);
-        let parts = prepare(&settings, Arc::<ManualClock>::clone(&self.iam.clock));
+        let clock = Arc::<ManualClock>::clone(&self.iam.clock);
+        let (settings, parts) = prepare(Some(path.path()), &settings, clock);
         TestGateway::with_namespaces(settings, parts)
     }
 

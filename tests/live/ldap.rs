@@ -70,6 +70,7 @@ mod openldap {
         logins::every_kind_of_connection_works,
         sessions::connection_is_made_again_after_a_restart,
         sessions::groups_that_cannot_be_read_are_a_fault,
+        sessions::groups_can_be_ten_deep_within_each_other_and_no_deeper,
         sessions::size_limit_that_is_too_small_is_named,
         sessions::server_that_lags_behind_ends_no_session,
         sessions::server_that_lags_behind_a_new_password_ends_no_session,
@@ -84,6 +85,9 @@ mod ds389 {
     const KIND: Kind = Kind::DirectoryServer389;
 
     for_each_test!(over_this_server);
+    over_this_server! {
+        sessions::groups_can_be_ten_deep_within_each_other_and_no_deeper,
+    }
     test_support::suite::for_each_test!(api_suite_over_this_server);
 }
 

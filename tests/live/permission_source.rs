@@ -1,9 +1,8 @@
 //! Permissions from another source than the IAM, which receives the groups of a user of Keycloak.
 
-use auth_gateway::config::PermissionSourceKind;
 use iam_adapters::Subject;
 use reqwest::Method;
-use serde_json::{from_value, json};
+use serde_json::json;
 use test_support::suite::{BROWSE, READ, session_of};
 
 use crate::administrator::PermissionsFrom;
@@ -52,14 +51,12 @@ async fn change_member(live: &LiveFixture, method: Method, user: &Subject, group
 #[ignore = "needs a real Keycloak: tests/run starts one"]
 async fn table_of_groups_gives_its_scopes_to_the_current_members() {
     let live = realm_with_groups().await;
-    let gateway = live.changed_gateway(&[PERMISSIONS_ALONE], |settings| {
-        settings.permissions.source = PermissionSourceKind::Groups;
-        let table = json!([
-            {"group": "/readers", "scopes": [READ]},
-            {"group": "/others", "scopes": [BROWSE]},
-        ]);
-        settings.permissions.groups = from_value(table).expect("a table");
-    });
+    let table = json!([
+        {"group": "/readers", "scopes": [READ]},
+        {"group": "/others", "scopes": [BROWSE]},
+    ]);
+    let file = json!({"permissions": {"source": "groups", "groups": table}});
+    let gateway = live.gateway_with_file(&file, &[PERMISSIONS_ALONE]);
     let user = live.user(&[]).await;
     let readers = group(&live, "readers").await;
     let session = session_of(&gateway, &user).await;

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
 use test_support::endpoints::LOGIN;
+use test_support::gateway::scripted_keycloak_settings;
 use test_support::program::Program;
 use test_support::wire::{ALICE, Connection, fetch, get, post};
 
@@ -101,6 +102,27 @@ fn connection_that_is_accepted_during_the_stop_gets_its_response() {
     program.signal("CONT");
     assert_eq!(accepted.answer().status, 200);
     assert_eq!(program.wait().code, Some(0));
+}
+
+#[test]
+fn passed_socket_that_other_machines_can_reach_needs_what_such_an_address_needs() {
+    let keycloak = scripted_keycloak_settings("http://127.0.0.1:1");
+    for (name, settings, missing) in [
+        ("http", &[][..], ""),
+        ("http", &keycloak, ""),
+        ("management", &[], ", iam.mock.users_file"),
+    ] {
+        let socket = TcpListener::bind("0.0.0.0:0").expect("a port");
+        let address = socket.local_addr().expect("an address");
+        let ended = serve_with(Ok(OwnedFd::from(socket)), name, settings).wait();
+        assert_eq!(ended.code, Some(64), "{ended:?}");
+        let message = format!(
+            "the passed socket {name:?}: {address} can be reached from other machines; for that also set \
+             keys.signing_dir, keys.sealing_dir{missing}"
+        );
+        assert!(ended.err.contains(&message), "{ended:?}");
+        assert!(!ended.out.contains("listening"), "{ended:?}");
+    }
 }
 
 #[test]

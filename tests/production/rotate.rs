@@ -180,6 +180,17 @@ fn rotate_removes_retired_keys_and_no_others() {
 }
 
 #[test]
+fn rotate_keeps_the_key_whose_successor_came_too_late() {
+    let (folder, kids) = aged(&[100, 48], &["--use", "sealing"]);
+    let late = folder.path().join(format!("{}.jwk", kids[1]));
+    let late = fs::File::open(late).expect("a file");
+    late.set_modified(SystemTime::now()).expect("set");
+    assert_eq!(states(folder.path()), ["in use", "starting"]);
+    done(&keys("rotate", folder.path(), &["--use", "sealing"]));
+    assert_eq!(files(folder.path()).len(), 2);
+}
+
+#[test]
 fn rotate_with_a_configuration_uses_its_folders_and_times() {
     let (signing, _) = aged(&[1_000, 2], &[]);
     let (sealing, _) = aged(&[1_000, 2], &["--use", "sealing"]);

@@ -172,7 +172,6 @@ impl<'a> Audience<'a> {
 }
 
 const JTI_LEN: usize = 16;
-const JTI_TEXT_LEN: usize = 22;
 
 /// Issues an access token.
 ///
@@ -193,10 +192,6 @@ pub(super) fn issue(
         .min(grant.session_expires_at.saturating_sub(iat));
     let mut id = [0; JTI_LEN];
     random.fill(&mut id)?;
-    let mut jti = [0; JTI_TEXT_LEN];
-    BASE64
-        .encode_slice(id, &mut jti)
-        .map_err(|_| Internal::Encoding)?;
     let mut claims = Vec::with_capacity(CLAIMS_CAPACITY);
     let written = serde_json::to_writer(
         &mut claims,
@@ -206,7 +201,7 @@ pub(super) fn issue(
             aud: policy.audience_of(grant.scope),
             exp: iat + expires_in,
             iat,
-            jti: std::str::from_utf8(&jti).map_err(|_| Internal::Encoding)?,
+            jti: &BASE64.encode(id),
             client_id: &policy.client_id,
             scope: grant.scope,
             sid: grant.session_id,
@@ -226,12 +221,14 @@ pub(super) fn issue(
         TokenType::AtJwt => &headers.at_jwt,
         TokenType::Jwt => &headers.jwt,
     };
-    let mut jwt = Vec::with_capacity(header.len() + encoded(claims.len()) + SIGNATURE_CAPACITY);
-    jwt.extend_from_slice(header.as_bytes());
-    append(&mut jwt, &claims)?;
-    let signature = key.sign(&jwt).ok_or(Internal::Signing)?;
-    append(&mut jwt, &signature)?;
-    let jwt = String::from_utf8(jwt).map_err(|_| Internal::Encoding)?;
+    let capacity = header.len() + claims.len().div_ceil(3) * 4 + SIGNATURE_CAPACITY;
+    let mut jwt = String::with_capacity(capacity);
+    jwt.push_str(header);
+    jwt.push('.');
+    BASE64.encode_string(&claims, &mut jwt);
+    let signature = key.sign(jwt.as_bytes()).ok_or(Internal::Signing)?;
+    jwt.push('.');
+    BASE64.encode_string(signature, &mut jwt);
     Ok(AccessToken { jwt, expires_in })
 }
 
@@ -240,24 +237,6 @@ const CLAIMS_CAPACITY: usize = 768;
 
 /// An ECDSA signature with its dot and base64url.
 const SIGNATURE_CAPACITY: usize = 96;
-
-/// The length of this number of bytes in base64url without padding.
-const fn encoded(bytes: usize) -> usize {
-    (bytes * 4).div_ceil(3)
-}
-
-/// A dot, and the bytes in base64url.
-fn append(jwt: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Internal> {
-    jwt.push(b'.');
-    let begin = jwt.len();
-    jwt.resize(begin + encoded(bytes.len()), 0);
-    let end = jwt.get_mut(begin..).ok_or(Internal::Encoding)?;
-    // Fills it exactly: `encoded` is the length of unpadded base64url.
-    BASE64
-        .encode_slice(bytes, end)
-        .map_err(|_| Internal::Encoding)?;
-    Ok(())
-}
 
 /// The JOSE header of the access tokens of a key, in base64url, for each [`TokenType`].
 struct EncodedHeaders {

@@ -3,10 +3,9 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use iam_adapters::resilient::{Circuit, Observer, Operation};
-use iam_adapters::{ClientAddress, IamError};
+use iam_adapters::ClientAddress;
+use iam_adapters::resilient::{CallEvent, Observer};
 use strum::IntoStaticStr;
 
 use super::error::GatewayError;
@@ -118,30 +117,15 @@ pub enum Event<'e> {
         /// Why.
         reason: &'static str,
     },
-    /// A call to an IAM, or to the source of permissions, has ended.
-    IamCall {
+    /// What the adapter of an IAM observes.
+    Iam {
         /// The IAM.
         iam: &'e str,
-        /// The call.
-        operation: Operation,
-        /// Whether it succeeded.
-        result: Result<(), &'e IamError>,
-        /// Its duration, retries included.
-        took: Duration,
+        /// What happened.
+        event: CallEvent<'e>,
     },
-    /// The circuit of an operation has changed.
-    Circuit {
-        /// The IAM.
-        iam: &'e str,
-        /// The operation.
-        operation: Operation,
-        /// Its state from now on.
-        circuit: Circuit,
-    },
-    /// Another clock was compared with that of this replica.
+    /// The clock of the store that the replicas share was compared with that of this replica.
     Clock {
-        /// The IAM that has it; `None`: the store that the replicas share.
-        iam: Option<&'e str>,
         /// The [`offset`](iam_adapters::clock::offset).
         offset: f64,
     },
@@ -238,85 +222,39 @@ pub enum Ignored {
     Expired,
 }
 
-/// Receives every event. It must not wait: the request does.
+/// Receives every event. It must not wait: the request does. Nearly all are exchanges with fresh cached data, so it does
+/// nothing for one that it does not need.
 pub trait Subscriber: fmt::Debug + Send + Sync {
     /// This happened.
     fn on_event(&self, event: &Event<'_>);
-
-    /// Whether it needs the exchanges with fresh cached data, which are nearly all events.
-    fn needs_cached_exchanges(&self) -> bool {
-        false
-    }
 }
 
 /// All subscribers, in the order in which they receive an event.
 #[derive(Debug, Clone)]
-pub struct Subscribers {
-    all: Arc<[Arc<dyn Subscriber>]>,
-    of_cached_exchanges: Arc<[Arc<dyn Subscriber>]>,
-}
+pub struct Subscribers(Arc<[Arc<dyn Subscriber>]>);
 
 impl Subscribers {
     /// These subscribers.
     #[must_use]
     pub fn new(subscribers: impl Into<Arc<[Arc<dyn Subscriber>]>>) -> Self {
-        let all = subscribers.into();
-        let of_cached_exchanges = all.iter().filter(|each| each.needs_cached_exchanges());
-        Self {
-            of_cached_exchanges: of_cached_exchanges.cloned().collect(),
-            all,
-        }
+        Self(subscribers.into())
     }
 
     /// Hands the event to each of them.
     pub fn emit(&self, event: &Event<'_>) {
-        let subscribers = match event {
-            Event::Exchange {
-                result: Ok(DataSource::Hit),
-                ..
-            } => &self.of_cached_exchanges,
-            _ => &self.all,
-        };
-        for subscriber in &**subscribers {
+        for subscriber in &*self.0 {
             subscriber.on_event(event);
         }
     }
 
     /// Receives what the adapter of the IAM with this name observes.
     #[must_use]
-    pub fn of_iam(&self, iam: Arc<str>) -> Arc<dyn Observer> {
+    pub fn of_iam(&self, iam: Arc<str>) -> Observer {
         let subscribers = self.clone();
-        Arc::new(IamObserver { iam, subscribers })
-    }
-}
-
-#[derive(Debug)]
-struct IamObserver {
-    iam: Arc<str>,
-    subscribers: Subscribers,
-}
-
-impl Observer for IamObserver {
-    fn called(&self, operation: Operation, result: Result<(), &IamError>, took: Duration) {
-        self.subscribers.emit(&Event::IamCall {
-            iam: &self.iam,
-            operation,
-            result,
-            took,
-        });
-    }
-
-    fn circuit(&self, operation: Operation, circuit: Circuit) {
-        self.subscribers.emit(&Event::Circuit {
-            iam: &self.iam,
-            operation,
-            circuit,
-        });
-    }
-
-    fn clock(&self, offset: f64) {
-        let iam = Some(&*self.iam);
-        self.subscribers.emit(&Event::Clock { iam, offset });
+        Arc::new(move |event: &CallEvent<'_>| {
+            let (iam, event) = (&*iam, *event);
+            subscribers.emit(&Event::Iam { iam, event });
+        })
     }
 }
 
@@ -327,48 +265,35 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Default)]
-    struct Counting {
-        needs_cached_exchanges: bool,
-        received: AtomicU64,
-    }
+    struct Counting(AtomicU64);
 
     impl Subscriber for Counting {
         fn on_event(&self, _: &Event<'_>) {
-            self.received.fetch_add(1, Ordering::Relaxed);
-        }
-
-        fn needs_cached_exchanges(&self) -> bool {
-            self.needs_cached_exchanges
+            self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     #[test]
-    fn exchange_with_fresh_cached_data_is_handed_only_to_the_subscribers_that_need_it() {
-        let [all, others] = [true, false].map(|needs_cached_exchanges| {
-            Arc::new(Counting {
-                needs_cached_exchanges,
-                ..Counting::default()
-            })
-        });
-        let subscribers: [Arc<dyn Subscriber>; 2] = [all.clone(), others.clone()];
+    fn each_exchange_is_handed_to_every_subscriber() {
+        let counting = [(); 2].map(|()| Arc::<Counting>::default());
+        let subscribers = counting.clone().map(|one| one as Arc<dyn Subscriber>);
         let subscribers = Subscribers::new(subscribers);
         let request = &RequestContext::default();
         let refused = GatewayError::NothingGranted;
-        for (result, is_cached) in [
-            (Ok(DataSource::Hit), true),
-            (Ok(DataSource::Stale), false),
-            (Ok(DataSource::Miss), false),
-            (Err(&refused), false),
+        for (result, count) in [
+            (Ok(DataSource::Hit), 1),
+            (Ok(DataSource::Stale), 2),
+            (Ok(DataSource::Miss), 3),
+            (Err(&refused), 4),
         ] {
-            let before = others.received.load(Ordering::Relaxed);
             subscribers.emit(&Event::Exchange {
                 request,
                 iam: None,
                 result,
             });
-            let received = others.received.load(Ordering::Relaxed) - before;
-            assert_eq!(received, u64::from(!is_cached), "{result:?}");
+            for one in &counting {
+                assert_eq!(one.0.load(Ordering::Relaxed), count, "{result:?}");
+            }
         }
-        assert_eq!(all.received.load(Ordering::Relaxed), 4);
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use iam_adapters::logout_token::{Ended, InvalidLogoutToken};
 use iam_adapters::{
-    Authenticated, ClientAddress, ClientContext, Credentials, IamError, LogoutTokens, Moment,
-    Refusal, Scope, UpstreamSession, UserData, abandoned,
+    Authenticated, ClientContext, Credentials, IamError, LogoutTokens, Moment, Refusal, Scope,
+    UpstreamSession, UserData, abandoned,
 };
 use opentelemetry::trace::FutureExt as _;
 use scopeguard::ScopeGuard;
@@ -117,7 +117,7 @@ impl Gateway {
         request: &RequestContext,
         credentials: &Credentials,
     ) -> Result<NewSession, GatewayError> {
-        let account = self.replica.login_limiter.account(credentials.email());
+        let account = self.replica.keys.identifiers.account(credentials.email());
         let iam = self.iams.for_login(credentials.email());
         let event = |end| Event::Login {
             request,
@@ -208,7 +208,7 @@ impl Gateway {
         session: NewSession,
     ) {
         let iam = self.iams.for_login(credentials.email());
-        let account = self.replica.login_limiter.account(credentials.email());
+        let account = self.replica.keys.identifiers.account(credentials.email());
         self.emit(&Event::Login {
             request,
             account: Some((credentials.email(), account)),
@@ -275,9 +275,9 @@ impl Gateway {
             .open(session_id, session_token, &mut buffer)?;
         let (iam, session) = (opened.iam, &opened.session);
         *iam_name = Some(&iam.name);
-        let mut revocation_ids = opened.revocation_ids();
+        let revocation_ids = opened.revocation_ids();
         // Before the expiry is checked, so that both refusals take the same time.
-        let revoked = self.replica.revocations.refuse_revoked(&mut revocation_ids);
+        let revoked = self.replica.revocations.refuse_revoked(&revocation_ids);
         if session.has_expired(arrived) {
             return Err(InvalidSession::Expired.into());
         }
@@ -305,9 +305,7 @@ impl Gateway {
             // Boxed: otherwise the future of every exchange would have its size.
             let active = Box::pin(introspection).await?;
             // Again: what happened during the introspection must have an effect.
-            self.replica
-                .revocations
-                .refuse_revoked(&mut revocation_ids)?;
+            self.replica.revocations.refuse_revoked(&revocation_ids)?;
             let now = self.replica.clock.now();
             if session.has_expired(now) {
                 return Err(InvalidSession::Expired.into());
@@ -393,12 +391,8 @@ impl Gateway {
             return Ok(());
         }
         let upstream_logouts = &opened.iam.upstream_logouts;
-        let has_ended_upstream = || {
-            self.replica
-                .revocations
-                .cause_of(&mut opened.revocation_ids())
-                == Some(Cause::Upstream)
-        };
+        let has_ended_upstream =
+            || self.replica.revocations.cause_of(&opened.revocation_ids()) == Some(Cause::Upstream);
         self.replica.revocations.record(&logged_out, now);
         if has_ended_upstream() {
             upstream_logouts.ended_otherwise(logged_out.id);
@@ -504,8 +498,8 @@ impl Gateway {
         }
         self.session_revoker
             .end_by_logout_token(iam, &verified.ended, verified.issued_at);
+        // Last, so that the IAM can send a token again if its processing failed.
         self.session_revoker.mark_used(iam, &verified);
-        tokens.mark_used(&verified);
         let sub = match &verified.ended {
             Ended::Session(_) => None,
             Ended::AllOf(subject) => Some(iam.sub(subject.as_str()).into_owned()),
@@ -516,23 +510,11 @@ impl Gateway {
         })
     }
 
-    /// Resets the login limits of an account for unknown networks, and for the network of this
-    /// address. Returns the account in the log.
-    pub fn reset_login_limits(&self, email: &str, address: Option<ClientAddress>) -> Identifier {
-        self.replica.login_limiter.clear_failures(email, address)
-    }
-
     /// Finishes the failed logouts of every IAM periodically. Does not return.
     pub async fn finish_logouts(self: Arc<Self>) {
         let running = self.iams.iter();
         let running = running.map(|iam| Arc::clone(&iam.upstream_logouts).run());
         join_all(running).await;
-    }
-
-    /// The time.
-    #[must_use]
-    pub fn now(&self) -> Moment {
-        self.replica.clock.now()
     }
 
     /// The requested scope, or the default. The default was parsed when the settings were read.

@@ -68,8 +68,8 @@ impl Keys {
         let identifiers = IdentifierKey::generate(&SystemRandom::new())
             .map_err(|_| KeyError::Invalid("no random numbers"))?;
         Ok(Self::new(
-            KeySet::new(vec![signing.to_signing()?])?.into(),
-            KeySet::new(vec![sealing.to_sealing()?])?.into(),
+            KeySet::new(vec![SigningKey::from_file(&signing)?])?.into(),
+            KeySet::new(vec![SealingKey::from_file(&sealing)?])?.into(),
             Arc::new(identifiers),
         ))
     }

@@ -15,7 +15,7 @@ use super::login_limiter::Rate;
 use super::replica_state::ReplicaState;
 use super::upstream_logouts::UpstreamLogouts;
 
-/// Logout tokens of one IAM in a second: more are not kept to recognise a replay.
+/// Logout tokens of one IAM in a second. It bounds the records of used tokens, by which a replay is recognised.
 const LOGOUT_TOKENS_PER_SECOND: NonZeroU32 = NonZeroU32::MIN.saturating_add(179);
 
 /// The settings of one IAM, beside those of its adapter.
@@ -173,20 +173,15 @@ impl Iams {
         self.all.iter()
     }
 
-    /// The IAM, if there is one.
-    #[must_use]
-    pub fn only(&self) -> Option<&Iam> {
-        match &*self.all {
-            [only] => Some(only),
-            _ => None,
-        }
-    }
-
     /// The name of the IAM to which an event is attributed: this one, or that of the only IAM, also for
     /// an event before the choice of an IAM.
     #[must_use]
     pub fn attributed<'n>(&'n self, chosen: Option<&'n str>) -> Option<&'n str> {
-        chosen.or_else(|| self.only().map(Iam::name))
+        let only = || match &*self.all {
+            [only] => Some(only.name()),
+            _ => None,
+        };
+        chosen.or_else(only)
     }
 
     /// The one IAM for a login with this e-mail address; `None`: the login is refused. No other IAM

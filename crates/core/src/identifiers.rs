@@ -2,9 +2,10 @@
 //! the login limits, at every replica and after every restart, as long as the key is.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use aws_lc_rs::hmac;
-use iam_adapters::Network;
+use ipnet::IpNet;
 use zeroize::Zeroizing;
 
 use super::account::canonical;
@@ -99,8 +100,8 @@ impl IdentifierKey {
 
     /// A network.
     #[must_use]
-    pub fn network(&self, network: Network) -> Identifier {
-        self.hash(NETWORK, &[&network.octets()])
+    pub fn network(&self, network: IpNet) -> Identifier {
+        self.hash(NETWORK, &[&network_octets(network)])
     }
 
     /// The first half of the HMAC-SHA256 of a label, which ends with a colon, and a value. The label determines how many
@@ -117,10 +118,20 @@ impl IdentifierKey {
     }
 }
 
+/// The length of the prefix and the first address of a network, in IPv6 form.
+pub(super) fn network_octets(network: IpNet) -> [u8; 17] {
+    let address = match network.addr() {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    };
+    let mut octets = [network.prefix_len(); 17];
+    let pairs = octets.iter_mut().skip(1).zip(address.octets());
+    pairs.for_each(|(to, from)| *to = from);
+    octets
+}
+
 #[cfg(test)]
 mod tests {
-    use std::net::IpAddr;
-
     use iam_adapters::ClientAddress;
 
     use super::*;
@@ -172,6 +183,22 @@ mod tests {
         assert_ne!(network("192.0.2.1"), network("192.0.2.2"));
         let session = "b5TFtQhzVWRmHlY4g7NGLA";
         assert!(!key.session(session).to_string().contains(session));
+    }
+
+    /// Identifiers of networks in logs and at other replicas depend on them.
+    #[test]
+    fn octets_of_a_network_are_its_prefix_length_and_its_first_address_in_ipv6_form() {
+        let address = |text: &str| ClientAddress::from(text.parse::<IpAddr>().unwrap());
+        let v4: [u8; 17] = [32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1];
+        assert_eq!(network_octets(address("192.0.2.1").network()), v4);
+        let v6 = |prefix: u8, fourth: u8| {
+            let start = [prefix, 0x20, 0x01, 0x0d, 0xb8, 0, 1, 0, fourth];
+            [&start[..], &[0; 8]].concat()
+        };
+        let v6_address = address("2001:db8:1:2::3");
+        assert_eq!(network_octets(v6_address.network()).as_slice(), v6(64, 2));
+        let site = v6_address.site().map(network_octets).unwrap();
+        assert_eq!(site.as_slice(), v6(48, 0));
     }
 
     #[test]

@@ -551,21 +551,12 @@ impl IntrospectionCache {
 /// Whether the IAM gave no response, so that its last one may still be used. A response that cannot
 /// be parsed is a response.
 fn is_unanswered(fault: &IamError) -> bool {
-    match fault.fault() {
-        IamError::Unreachable(_)
-        | IamError::Disconnected(_)
-        | IamError::TimedOut(_)
-        | IamError::Failed(_)
-        | IamError::Throttled { .. }
-        | IamError::Saturated
-        | IamError::CircuitOpen => true,
-        IamError::Refused(_)
-        | IamError::Unreadable(_)
-        | IamError::UnreadableSession(_)
-        | IamError::Misconfigured { .. }
-        | IamError::PermissionSource(_)
-        | IamError::PossibleRefusal(_) => false,
-    }
+    let fault = fault.fault();
+    fault.is_failure()
+        || matches!(
+            fault,
+            IamError::Throttled { .. } | IamError::Saturated | IamError::CircuitOpen
+        )
 }
 
 /// Whether the IAM may fail for one session and serve the others. Other faults are not held: no call was

@@ -8,7 +8,6 @@ mod sealing_key;
 mod signing_key;
 
 use std::any::Any;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -167,6 +166,9 @@ pub fn age_seconds(key: &impl Key, now: Moment) -> i64 {
 
 /// The keys of one purpose, and their folder: a set that is replaced as a whole when the folder changes. If
 /// the folder is then invalid, the set stays.
+#[derive(derive_more::Debug)]
+#[debug("KeyStore {{ key_set: {:?}, folder: {folder:?}, .. }}", self.key_set.load())]
+#[debug(bound(K: std::fmt::Debug))]
 pub struct KeyStore<K> {
     key_set: ArcSwap<KeySet<K>>,
     folder: Option<PathBuf>,
@@ -214,12 +216,7 @@ impl<K> KeyStore<K> {
         overlap(lifetime, self.max_age)
     }
 
-    /// Whether the folder could not be read: other replicas may then have keys that are unknown here.
-    pub fn has_unreadable_folder(&self) -> bool {
-        self.problem.load().is_some()
-    }
-
-    /// What is wrong with the folder.
+    /// What is wrong with the folder. Other replicas may then have keys that are unknown here.
     pub fn problem(&self) -> Option<Arc<String>> {
         self.problem.load_full()
     }
@@ -308,15 +305,6 @@ impl<K: Key> KeyStore<K> {
 
 fn named<K: Key>(key: &K) -> (&str, Timestamp) {
     (key.kid(), key.first_use())
-}
-
-impl<K: fmt::Debug> fmt::Debug for KeyStore<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyStore")
-            .field("key_set", &*self.key_set.load())
-            .field("folder", &self.folder)
-            .finish_non_exhaustive()
-    }
 }
 
 /// The keys of one purpose, in the order of their first use. Never empty.
@@ -567,7 +555,7 @@ pub enum KeyError {
     /// Not a JWK (RFC 7517) for this purpose.
     #[error("{0}")]
     Invalid(&'static str),
-    /// Its signature cannot be verified, or its sealed text cannot be opened.
+    /// Its signature cannot be verified.
     #[error("the key fails its self-test")]
     SelfTest,
     /// A key on which the JOSE library panics.

@@ -26,11 +26,12 @@ mod sharing;
 use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::{ClientAddress, Clock, Network};
+use iam_adapters::{ClientAddress, Clock};
+use ipnet::IpNet;
 
 use super::error::GatewayError;
 use super::event::{Event, Subscribers};
-use super::identifiers::{Identifier, IdentifierKey};
+use super::identifiers::{Identifier, IdentifierKey, network_octets};
 use crate::error::Limit;
 use counts::{Counts, Quota, Settlement};
 use known_networks::KnownNetworks;
@@ -155,7 +156,7 @@ impl LoginRateLimiter {
             let key = self.network(network);
             if let Err(wait) = self.addresses.room(key, quota, now) {
                 let pair = address.zip(email);
-                let pair = pair.map(|(address, email)| self.pair(self.account(email), address));
+                let pair = pair.map(|(address, email)| self.pair(self.key.account(email), address));
                 let known_pair = pair.filter(|pair| self.known_networks.contains(*pair, now));
                 if !self.has_own_limit(known_pair) {
                     return Err(too_many(Limit::Address, wait));
@@ -172,16 +173,10 @@ impl LoginRateLimiter {
         shortest.map_or(Ok(()), |wait| Err(too_many(Limit::Replica, wait)))
     }
 
-    /// The account of an e-mail address.
-    #[must_use]
-    pub fn account(&self, email: &str) -> Identifier {
-        self.key.account(email)
-    }
-
     /// Removes the failures of an account from unknown networks and, if an address is given, those
     /// from its network, also at the other replicas. Returns the account.
     pub fn clear_failures(&self, email: &str, address: Option<ClientAddress>) -> Identifier {
-        let account = self.account(email);
+        let account = self.key.account(email);
         let pair = address.map(|address| self.pair(account, address));
         let (index, pair) = (account.index(), pair.unwrap_or_default());
         self.reset(index, pair);
@@ -234,7 +229,7 @@ impl LoginRateLimiter {
         used
     }
 
-    fn networks(&self, address: Option<ClientAddress>) -> impl Iterator<Item = (Network, Quota)> {
+    fn networks(&self, address: Option<ClientAddress>) -> impl Iterator<Item = (IpNet, Quota)> {
         let own = address.map(ClientAddress::network).zip(self.address);
         let site = address.and_then(ClientAddress::site).zip(self.site);
         own.into_iter().chain(site)
@@ -243,10 +238,10 @@ impl LoginRateLimiter {
     /// The key of a pair of an account and a network.
     fn pair(&self, account: Identifier, address: ClientAddress) -> u64 {
         let account = account.index().to_be_bytes();
-        self.index(PAIR, &[&account, &address.network().octets()])
+        self.index(PAIR, &[&account, &network_octets(address.network())])
     }
 
-    fn network(&self, network: Network) -> u64 {
+    fn network(&self, network: IpNet) -> u64 {
         self.key.network(network).index()
     }
 

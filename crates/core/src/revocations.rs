@@ -87,10 +87,9 @@ const CAPACITY: usize = 3_500_000;
 pub struct Revocations {
     entries: RwLock<Entries>,
     capacity: usize,
-    /// The number of entries of each [`RevocationKind`]. A kind without entries needs no id.
+    /// The number of entries of each [`RevocationKind`]. A kind without entries needs no id. A relaxed read suffices:
+    /// what was recorded before a look-up is counted, and the lock orders the entries.
     counts: [AtomicUsize; RevocationKind::ALL.len()],
-    /// The number of changes. If it is unchanged, so is the result of a look-up.
-    recorded: AtomicU64,
     /// Whether revocations of the other replicas from before the start are still unknown.
     is_catching_up: AtomicBool,
     /// Revocations of the other replicas may have been missed until then, in nanoseconds of
@@ -98,59 +97,39 @@ pub struct Revocations {
     missed_until: AtomicU64,
 }
 
-impl Default for Revocations {
-    fn default() -> Self {
-        Self {
-            entries: RwLock::default(),
-            capacity: CAPACITY,
-            counts: Default::default(),
-            recorded: AtomicU64::default(),
-            is_catching_up: AtomicBool::default(),
-            missed_until: AtomicU64::default(),
-        }
-    }
-}
-
 impl Revocations {
     /// An empty table. If it `is_shared` with other replicas, their revocations are unknown.
     #[must_use]
     pub fn new(is_shared: bool) -> Self {
         Self {
+            entries: RwLock::default(),
+            capacity: CAPACITY,
+            counts: Default::default(),
             is_catching_up: is_shared.into(),
-            ..Self::default()
+            missed_until: AtomicU64::default(),
         }
     }
 
-    /// Why the session was revoked; `None` if no revocation is known here. A second look-up with the
-    /// same ids costs nothing unless something was recorded in between.
-    pub(super) fn cause_of(&self, ids: &mut SessionRevocationIds<'_>) -> Option<Cause> {
-        let recorded = self.recorded.load(Ordering::Acquire);
-        if recorded == ids.none_of {
-            return None;
-        }
+    /// Why the session was revoked; `None` if no revocation is known here.
+    pub(super) fn cause_of(&self, ids: &SessionRevocationIds<'_>) -> Option<Cause> {
         // The ids are computed before the lock is taken.
         let keys = RevocationKind::ALL.map(|kind| {
             let any = self.of(kind).load(Ordering::Relaxed) > 0;
             any.then(|| ids.of(kind))
         });
         let entries = self.entries.read();
-        let cause = keys
-            .iter()
+        keys.iter()
             .flatten()
             .filter_map(|key| entries.by_index.get(key))
             .filter(|entry| ids.begun_at() <= entry.begun_until())
             .map(|entry| entry.cause)
-            .max();
-        if cause.is_none() {
-            ids.none_of = recorded;
-        }
-        cause
+            .max()
     }
 
     /// Fails if this replica knows a revocation of the session.
     pub(super) fn refuse_revoked(
         &self,
-        ids: &mut SessionRevocationIds<'_>,
+        ids: &SessionRevocationIds<'_>,
     ) -> Result<(), InvalidSession> {
         self.cause_of(ids).map_or(Ok(()), |cause| Err(cause.into()))
     }
@@ -211,7 +190,7 @@ impl Revocations {
     fn insert(&self, revocation: &Revocation, origin: RecordOrigin, now: Moment) -> Insertion {
         let entries = &mut *self.entries.write();
         entries.make_room();
-        let insertion = match entries.by_index.entry(revocation.index()) {
+        match entries.by_index.entry(revocation.index()) {
             hash_map::Entry::Occupied(mut known) => known.get_mut().merge(revocation, origin),
             hash_map::Entry::Vacant(place) => {
                 self.of(revocation.kind).fetch_add(1, Ordering::Relaxed);
@@ -219,12 +198,7 @@ impl Revocations {
                 self.after_insert(entries, now);
                 Insertion::NEW
             }
-        };
-        if insertion.is_change {
-            // Last: a look-up that reads the new number must find the new entry.
-            self.recorded.fetch_add(1, Ordering::Release);
         }
-        insertion
     }
 
     fn after_insert(&self, entries: &mut Entries, now: Moment) {
@@ -290,20 +264,16 @@ impl Revocations {
         entry.is_some_and(|entry| entry.is(revocation))
     }
 
-    /// Those live revocations that the other replicas have or get for which `select` is true.
-    pub fn shared(
-        &self,
-        now: Moment,
-        select: impl Fn(&RevocationIndex) -> bool,
-    ) -> Vec<RevocationIndex> {
+    /// The live revocations that the other replicas have or get. A copy: exchanges wait for a revocation that waits for
+    /// the lock, so it is held for nothing else.
+    pub fn shared(&self, now: Moment) -> Vec<RevocationIndex> {
         let seconds = now.unix_seconds();
         let entries = self.entries.read();
+        let mut shared = Vec::with_capacity(entries.by_index.len());
         let entries = entries.by_index.iter();
-        entries
-            .filter(|(_, entry)| entry.is_shared && entry.forget_at() > seconds)
-            .map(|(index, _)| *index)
-            .filter(select)
-            .collect()
+        let entries = entries.filter(|(_, entry)| entry.is_shared && entry.forget_at() > seconds);
+        shared.extend(entries.map(|(index, _)| *index));
+        shared
     }
 
     fn sweep(&self, entries: &mut Entries, now: Moment) {
@@ -450,7 +420,7 @@ impl RevocationKey {
     /// The kind and the length before each part make the input unambiguous.
     fn id<const N: usize>(&self, kind: RevocationKind, parts: [&[u8]; N]) -> RevocationId {
         let mut context = hmac::Context::with_key(&self.ids);
-        context.update(&[kind.tag()]);
+        context.update(&[kind as u8]);
         for part in parts {
             context.update(&(part.len() as u64).to_be_bytes());
             context.update(part);
@@ -470,8 +440,6 @@ pub(super) struct SessionRevocationIds<'s> {
     key: &'s RevocationKey,
     id: SessionId,
     session: &'s SealedSession<'s>,
-    /// [`Revocations::recorded`] at the last look-up that found no revocation of this session.
-    none_of: u64,
 }
 
 impl<'s> SessionRevocationIds<'s> {
@@ -481,12 +449,7 @@ impl<'s> SessionRevocationIds<'s> {
         id: SessionId,
         session: &'s SealedSession<'s>,
     ) -> Self {
-        Self {
-            key,
-            id,
-            session,
-            none_of: 0,
-        }
+        Self { key, id, session }
     }
 
     /// When the session's login began, in milliseconds since 1970.

@@ -51,15 +51,15 @@ impl RevokedSessions {
     }
 }
 
-/// Why no session can be revoked.
+/// Why no session can be revoked. Each message begins with the name of the member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum NotRevocable {
     /// The gateway has no IAM of this name.
-    #[error("no IAM has this name")]
+    #[error("`iam` is not the name of a configured IAM")]
     UnknownIam,
     /// No IAM of the gateway can have this subject.
-    #[error("no IAM has subjects with this prefix")]
+    #[error("`subject` begins with no `subject_prefix` of a configured IAM")]
     UnknownPrefix,
 }
 

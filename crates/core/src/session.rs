@@ -91,9 +91,7 @@ impl SessionTokens {
             exp: expires_at,
         };
         let keys = self.replica.keys.sealing.key_set();
-        let content = encode(&session)?;
-        let token = seal_content(&keys, content.clone(), requested_at, &*self.replica.random)?;
-        Ok((token, content))
+        seal(&keys, &session, requested_at, &*self.replica.random)
     }
 
     /// The id of the revocation of a session that was sealed at `sealed_at`.
@@ -176,8 +174,8 @@ impl SessionTokens {
     /// Looks up the revocations of a session that is refused in any case.
     #[cold]
     fn simulate_look_up(&self, key: &RevocationKey, session: &SealedSession<'_>) {
-        let mut ids = SessionRevocationIds::new(key, SessionId::DUMMY, session);
-        let _ = black_box(self.replica.revocations.cause_of(&mut ids));
+        let ids = SessionRevocationIds::new(key, SessionId::DUMMY, session);
+        let _ = black_box(self.replica.revocations.cause_of(&ids));
     }
 }
 
@@ -300,7 +298,7 @@ struct TokenParts<'t> {
     tag: &'t str,
 }
 
-/// Seals a session with the key in use.
+/// Seals a session with the key in use. Returns the session token and its content.
 ///
 /// # Errors
 ///
@@ -310,25 +308,12 @@ pub fn seal(
     session: &SealedSession<'_>,
     now: Moment,
     random: &dyn Random,
-) -> Result<String, GatewayError> {
-    seal_content(keys, encode(session)?, now, random)
-}
-
-/// The content of the token of a session.
-fn encode(session: &SealedSession<'_>) -> Result<Zeroizing<Vec<u8>>, GatewayError> {
+) -> Result<(String, Zeroizing<Vec<u8>>), GatewayError> {
     // It never grows, as in `unseal`: a text that needs more makes a token that is refused.
     let mut content = Zeroizing::new(Vec::with_capacity(TOKEN_BYTES_MAX));
     serde_json::to_writer(&mut *content, session)
         .map_err(|_| GatewayError::Internal(Internal::Encoding))?;
-    Ok(content)
-}
-
-fn seal_content(
-    keys: &KeySet<SealingKey>,
-    mut text: Zeroizing<Vec<u8>>,
-    now: Moment,
-    random: &dyn Random,
-) -> Result<String, GatewayError> {
+    let mut text = content.clone();
     let key = keys.current(now);
     let mut nonce = [0; NONCE_LEN];
     random.fill(&mut nonce)?;
@@ -350,7 +335,7 @@ fn seal_content(
     if token.len() > TOKEN_BYTES_MAX {
         return Err(GatewayError::Internal(Internal::SessionTooLarge));
     }
-    Ok(token)
+    Ok((token, content))
 }
 
 /// Opens a session token into `buffer`, from which the session borrows.
@@ -411,10 +396,7 @@ fn open_from<'b>(
     let key_set = keys.key_set();
     let (content, key) = unseal_with_key(&key_set, token, buffer).map_err(|refused| {
         let is_session_token = || token.starts_with(&BASE64.encode(HEADER));
-        if refused == InvalidSession::UnknownKey
-            && keys.has_unreadable_folder()
-            && is_session_token()
-        {
+        if refused == InvalidSession::UnknownKey && keys.problem().is_some() && is_session_token() {
             return GatewayError::from(Internal::KeysUnreadable);
         }
         refused.into()
@@ -427,7 +409,7 @@ fn open_from<'b>(
 /// # Errors
 ///
 /// [`InvalidSession::Malformed`].
-pub fn read(plain: &[u8]) -> Result<SealedSession<'_>, InvalidSession> {
+fn read(plain: &[u8]) -> Result<SealedSession<'_>, InvalidSession> {
     tracing::trace!("read the session");
     // At once, which is faster than each string by itself.
     let text = std::str::from_utf8(plain).map_err(|_| InvalidSession::Malformed)?;

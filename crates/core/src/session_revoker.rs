@@ -121,12 +121,8 @@ impl SessionRevoker {
         })
     }
 
-    /// Refuses a logout token at every replica from now on, as long as it could be accepted. A token with a
-    /// session id needs no entry: a replay ends only the session that it has ended.
+    /// Refuses a logout token at every replica from now on, as long as it could be accepted.
     pub(super) fn mark_used(&self, iam: &Iam, token: &LogoutNotice) {
-        if let Ended::Session(_) = token.ended {
-            return;
-        }
         let now = self.replica.clock.now();
         let keys = self.replica.keys.sealing.key_set();
         let key = RevocationKey::of(keys.current(now));

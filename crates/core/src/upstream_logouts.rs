@@ -11,7 +11,6 @@
 //! for which the IAM always fails does not delay the others.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,22 +55,6 @@ pub(super) struct UpstreamLogout {
     pub(super) expires_at: u64,
 }
 
-/// The number of logouts with each outcome since the start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Outcomes([u64; UpstreamLogoutOutcome::COUNT]);
-
-impl Outcomes {
-    fn of(&self, outcome: UpstreamLogoutOutcome) -> u64 {
-        self.0.get(outcome as usize).copied().unwrap_or_default()
-    }
-
-    fn count(&mut self, outcome: UpstreamLogoutOutcome) {
-        if let Some(count) = self.0.get_mut(outcome as usize) {
-            *count += 1;
-        }
-    }
-}
-
 /// Unfinished logouts that have waited for long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OverdueLogouts {
@@ -82,6 +65,8 @@ pub struct OverdueLogouts {
 }
 
 /// Ends sessions at the IAM, one call at a time for each session, and finishes failed logouts.
+#[derive(derive_more::Debug)]
+#[debug("UpstreamLogouts {{ unfinished: {}, .. }}", self.unfinished_count())]
 pub struct UpstreamLogouts {
     iam: Arc<dyn IamAdapter>,
     replica: Arc<ReplicaState>,
@@ -197,12 +182,6 @@ impl UpstreamLogouts {
         self.unfinished.lock().by_age.len()
     }
 
-    /// The number of logouts with each outcome.
-    #[cfg(test)]
-    pub(super) fn outcomes(&self) -> [u64; UpstreamLogoutOutcome::COUNT] {
-        self.unfinished.lock().outcomes.0
-    }
-
     /// The unfinished logouts, if one of them has waited for longer than 30 s.
     #[must_use]
     pub fn overdue(&self, now: Moment) -> Option<OverdueLogouts> {
@@ -215,14 +194,6 @@ impl UpstreamLogouts {
         let _ = self.replica.random.fill(&mut byte);
         let [jitter] = byte;
         jitter
-    }
-}
-
-impl fmt::Debug for UpstreamLogouts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UpstreamLogouts")
-            .field("unfinished", &self.unfinished_count())
-            .finish_non_exhaustive()
     }
 }
 
@@ -290,9 +261,8 @@ struct UnfinishedLogouts {
     /// The calls that failed since the last success. Of those of clients only the first.
     failures: u32,
     pause: Option<Pause>,
-    outcomes: Outcomes,
-    /// The outcomes before the overdue logouts that were logged; `None` if none are overdue.
-    logged: Option<Outcomes>,
+    /// The number of logouts with each outcome since overdue ones were logged; `None` if none are overdue.
+    logged: Option<[u64; UpstreamLogoutOutcome::COUNT]>,
     /// Whether it was logged that the table is full.
     logged_full: bool,
 }
@@ -319,7 +289,6 @@ impl UnfinishedLogouts {
             next_call: 0,
             failures: 0,
             pause: None,
-            outcomes: Outcomes::default(),
             logged: None,
             logged_full: false,
         }
@@ -424,7 +393,10 @@ impl UnfinishedLogouts {
 
     /// Counts and reports a logout that is no longer repeated.
     fn end(&mut self, session_id: SessionId, outcome: UpstreamLogoutOutcome) {
-        self.outcomes.count(outcome);
+        let counts = self.logged.as_mut();
+        if let Some(count) = counts.and_then(|counts| counts.get_mut(outcome as usize)) {
+            *count += 1;
+        }
         self.subscribers.emit(&Event::UpstreamLogout {
             iam: &self.iam,
             session_id,
@@ -469,16 +441,16 @@ impl UnfinishedLogouts {
                     oldest_s = overdue.oldest.as_secs(),
                     "logouts that failed at the IAM are not finished yet"
                 );
-                self.logged = Some(self.outcomes);
+                self.logged = Some([0; UpstreamLogoutOutcome::COUNT]);
             }
-            (Some(before), None) => {
-                let since = |outcome| self.outcomes.of(outcome) - before.of(outcome);
+            // In the order of the outcomes.
+            (Some([finished, expired, rejected, dropped]), None) => {
                 tracing::info!(
                     iam.name = &*self.iam,
-                    finished = since(UpstreamLogoutOutcome::Finished),
-                    expired = since(UpstreamLogoutOutcome::Expired),
-                    rejected = since(UpstreamLogoutOutcome::Rejected),
-                    dropped = since(UpstreamLogoutOutcome::Dropped),
+                    finished,
+                    expired,
+                    rejected,
+                    dropped,
                     "no logout is overdue at the IAM any more"
                 );
                 self.logged = None;

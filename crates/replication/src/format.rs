@@ -37,7 +37,7 @@ pub(super) fn write(revocation: &Revocation, key: &StreamMacKey) -> RevocationEn
         &[VERSION],
         &revocation.forget_at.to_be_bytes(),
         &revocation.begun_until.to_be_bytes(),
-        &[revocation.kind.tag()],
+        &[revocation.kind as u8],
         revocation.id.as_bytes(),
     ];
     complete(&parts, key)
@@ -58,7 +58,7 @@ pub(super) fn read(
     let begun_until = u64::from_be_bytes(take(&mut rest)?);
     let [kind] = take(&mut rest)?;
     let id = RevocationId::from_bytes(take(&mut rest)?);
-    let kind = RevocationKind::from_tag(kind).filter(|_| version == VERSION);
+    let kind = RevocationKind::from_repr(kind).filter(|_| version == VERSION);
     let kind = kind.ok_or(Ignored::Malformed)?;
     verify(
         entry,

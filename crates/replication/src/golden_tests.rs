@@ -32,7 +32,7 @@ use super::redis::Redis;
 use super::shared_cache::RedisCache;
 use auth_gateway_core::Keys;
 use auth_gateway_core::error::{GatewayError, Internal, InvalidSession};
-use auth_gateway_core::event::Subscribers;
+use auth_gateway_core::event::{Replicated, Subscribers};
 use auth_gateway_core::iams::{IamParts, IamPolicy};
 use auth_gateway_core::identifiers::IdentifierKey;
 use auth_gateway_core::introspection_cache::Freshness;
@@ -337,7 +337,7 @@ fn entry(key: &str, bytes: &[u8], content: &Value) -> Value {
 
 fn revocation_content(revocation: &Revocation) -> Value {
     json!({
-        "kind": revocation.kind.tag(),
+        "kind": revocation.kind as u8,
         "begun_until": revocation.begun_until,
         "forget_at": revocation.forget_at,
     })
@@ -378,11 +378,9 @@ fn redis() -> Redis {
     Redis::new(address("localhost", PREFIX)).unwrap()
 }
 
-fn stream_of(redis: &Redis, event: &LoginEvent) -> String {
-    match event.change {
-        LoginChange::KnownNetwork { .. } => redis.known_networks().key,
-        _ => redis.logins().key,
-    }
+fn stream_of(redis: &Redis, of: Replicated) -> String {
+    // The length of the entries does not matter.
+    redis.stream::<0>(of).key
 }
 
 /// What this version writes with the keys of a folder.
@@ -400,9 +398,10 @@ async fn written(version: &Path) -> BTreeMap<&'static str, Value> {
     let revocations = revocations.iter().map(|revocation| {
         let entry_bytes = format::write(revocation, RevocationKey::of(sealing).entries());
         let content = revocation_content(revocation);
-        entry(&redis.revocations().key, &entry_bytes, &content)
+        let stream = stream_of(&redis, Replicated::Revocations);
+        entry(&stream, &entry_bytes, &content)
     });
-    let stream_mac_key = replica.gateway.replica.login_limiter.stream_mac_key();
+    let stream_mac_key = replica.gateway.replica.keys.identifiers.entries();
     let events = replica.shared.logins.lock().unwrap();
     let logins = (1..).zip(&*events).map(|(number, event)| {
         let numbered = NumberedEvent {
@@ -412,7 +411,7 @@ async fn written(version: &Path) -> BTreeMap<&'static str, Value> {
         };
         let entry_bytes = login_entry::write(&numbered, stream_mac_key);
         entry(
-            &stream_of(&redis, event),
+            &stream_of(&redis, event.change.log()),
             &entry_bytes,
             &login_content(event),
         )
@@ -521,7 +520,7 @@ async fn login_events_of_every_version_are_those_that_this_version_makes() {
     for version in versions() {
         let replica = Replica::new(&version);
         replica.make_login_events().await;
-        let key = replica.gateway.replica.login_limiter.stream_mac_key();
+        let key = replica.gateway.replica.keys.identifiers.entries();
         let entries = json(&version, "redis.json")["logins"].clone();
         let read: Vec<_> = entries
             .as_array()

@@ -16,6 +16,7 @@ mod redis;
 mod revocations;
 mod shared_cache;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ use auth_gateway_core::replica_state::{ReplicaState, Replicas};
 use auth_gateway_core::revocations::RevocationIndex;
 use auth_gateway_core::shared_cache::SharedCache;
 use auth_gateway_core::{Keys, Random};
-use log::{Backoff, Log};
+use log::{Log, again_and_again};
 use logins::{LoginLog, LoginOutboxes};
 use revocations::RevocationCodec;
 use shared_cache::RedisCache;
@@ -104,7 +105,12 @@ impl ReplicationStream {
         let outbox = outboxes.revocations.clone();
         let codec = RevocationCodec(Arc::clone(&replica));
         Self {
-            revocations: Log::new(redis.revocations(), codec, outbox, &replica),
+            revocations: Log::new(
+                redis.stream(Replicated::Revocations),
+                codec,
+                outbox,
+                &replica,
+            ),
             logins: logins::logs(&redis, &outboxes.logins, &replica),
             redis,
             outboxes,
@@ -125,12 +131,11 @@ impl ReplicationStream {
     }
 
     async fn keep_connected(&self) {
-        let mut backoff = Backoff::new();
-        loop {
+        again_and_again(|| async move {
             let Err(fault) = self.run_connections().await;
             self.disconnected(&fault);
-            backoff.wait().await;
-        }
+        })
+        .await;
     }
 
     /// Lets the gateway issue tokens without Redis after the deadline.
@@ -156,7 +161,7 @@ impl ReplicationStream {
     }
 
     /// Sends and receives until a connection fails. Revocations do not depend on the logs of login events.
-    async fn run_connections(&self) -> Result<Never, RedisFault> {
+    async fn run_connections(&self) -> Result<Infallible, RedisFault> {
         let primary = self.redis.primary().await?;
         let connection = self.redis.connect(&primary).await?;
         self.measure(&connection).await?;
@@ -180,7 +185,7 @@ impl ReplicationStream {
         &self,
         connection: &Connection,
         primary: &Primary,
-    ) -> Result<Never, RedisFault> {
+    ) -> Result<Infallible, RedisFault> {
         loop {
             for _ in 0..PINGS_BETWEEN_SENTINELS {
                 sleep(PING_INTERVAL).await;
@@ -201,9 +206,7 @@ impl ReplicationStream {
         let time = connection.time().await?;
         let timeline = &self.replica.timeline;
         let offset = timeline.measured(sent, time, self.replica.clock.now());
-        self.replica
-            .subscribers
-            .emit(&Event::Clock { iam: None, offset });
+        self.replica.subscribers.emit(&Event::Clock { offset });
         Ok(())
     }
 
@@ -229,10 +232,6 @@ impl ReplicationStream {
         }
     }
 }
-
-/// Has no value: the functions that return it end only with an error.
-#[derive(Debug)]
-enum Never {}
 
 #[cfg(test)]
 mod golden_tests;

@@ -1,6 +1,7 @@
 //! A log that replicas share: a stream in Redis. Each replica reads it from its beginning when it connects, then reads
 //! new entries every [`Codec::READ_PAUSE`], and adds its own.
 
+use std::convert::Infallible;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,9 +11,9 @@ use iam_adapters::name::Name as _;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
+use super::RedisFault;
 use super::outbox::Outbox;
 use super::redis::{BEGINNING, Connection, Page, Primary, Redis, Stream};
-use super::{Never, RedisFault};
 use auth_gateway_core::event::{EntryOutcome, Event, Ignored};
 use auth_gateway_core::replica_state::ReplicaState;
 use auth_gateway_core::stream_mac_key::KEY_ID_LEN;
@@ -78,9 +79,8 @@ pub(super) trait Codec<const N: usize> {
     /// The whole stream has been read for the first time on this connection.
     fn initial_sync_done(&self) {}
 
-    /// Those items of all entries that are not in the stream although they were, if they are [added
-    /// again](Self::ADDS_AGAIN).
-    fn missing(&self, _is_missing: &dyn Fn(&Self::Item) -> bool) -> Vec<Self::Item> {
+    /// The items whose entries must be in the stream or in the outbox, if they are [added again](Self::ADDS_AGAIN).
+    fn live(&self) -> Vec<Self::Item> {
         Vec::new()
     }
 
@@ -133,17 +133,20 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
     }
 
     /// Connects again and again.
-    pub(super) async fn keep_connected(&self, redis: &Redis, primary: &Primary) -> Never {
-        let mut backoff = Backoff::new();
-        loop {
+    pub(super) async fn keep_connected(&self, redis: &Redis, primary: &Primary) -> Infallible {
+        again_and_again(|| async move {
             let Err(fault) = self.run(redis, primary).await;
             self.disconnected(&fault);
-            backoff.wait().await;
-        }
+        })
+        .await
     }
 
     /// Sends and receives until the connection fails.
-    pub(super) async fn run(&self, redis: &Redis, primary: &Primary) -> Result<Never, RedisFault> {
+    pub(super) async fn run(
+        &self,
+        redis: &Redis,
+        primary: &Primary,
+    ) -> Result<Infallible, RedisFault> {
         let connection = redis.connect(primary).await?;
         self.outbox.connected();
         tokio::select! {
@@ -220,7 +223,7 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
 
     /// Reads the stream, then receives new entries. Reads it again from time to time, and when this
     /// replica has other keys.
-    async fn receive(&self, connection: &Connection) -> Result<Never, RedisFault> {
+    async fn receive(&self, connection: &Connection) -> Result<Infallible, RedisFault> {
         let Self {
             stream,
             codec,
@@ -260,7 +263,7 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
                 }
                 last = page.last.unwrap_or(last);
                 if requeue_at.take_if(|at| *at <= Instant::now()).is_some() {
-                    let missing = outbox.requeue_missing(|is_missing| codec.missing(is_missing));
+                    let missing = outbox.requeue_missing(|| codec.live());
                     if missing > 0 {
                         tracing::warn!(
                             log = stream.of.name(),
@@ -283,7 +286,7 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
     }
 
     /// Sends the entries of this replica, and those again that Redis refused.
-    async fn send(&self, connection: &Connection) -> Result<Never, RedisFault> {
+    async fn send(&self, connection: &Connection) -> Result<Infallible, RedisFault> {
         let (codec, mut refused_since) = (&self.codec, None);
         loop {
             let batch = self.outbox.offer(BATCH_MAX, |item| codec.load(item));
@@ -319,28 +322,17 @@ impl<C: Codec<N>, const N: usize> Log<C, N> {
     }
 }
 
-#[derive(Debug)]
-pub(super) struct Backoff {
-    connected_at: Instant,
-    pause: Duration,
-}
-
-impl Backoff {
-    pub(super) fn new() -> Self {
-        Self {
-            connected_at: Instant::now(),
-            pause: PAUSE_MIN,
+/// Connects again and again. `connect` ends when the connection has failed. The pauses grow.
+pub(super) async fn again_and_again<F: Future<Output = ()>>(connect: impl Fn() -> F) -> Infallible {
+    let mut pause = PAUSE_MIN;
+    loop {
+        let began = Instant::now();
+        connect().await;
+        if began.elapsed() >= STABLE {
+            pause = PAUSE_MIN;
         }
-    }
-
-    /// Waits after a connection has failed. The pauses grow.
-    pub(super) async fn wait(&mut self) {
-        if self.connected_at.elapsed() >= STABLE {
-            self.pause = PAUSE_MIN;
-        }
-        sleep(self.pause).await;
-        self.pause = (self.pause * 2).min(PAUSE_MAX);
-        self.connected_at = Instant::now();
+        sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MAX);
     }
 }
 

@@ -94,13 +94,13 @@ pub(super) fn logs(
     outboxes: &LoginOutboxes,
     replica: &Arc<ReplicaState>,
 ) -> [LoginLog; 2] {
-    [redis.logins(), redis.known_networks()].map(|stream| {
+    [Replicated::Logins, Replicated::KnownNetworks].map(|of| {
         let codec = LoginCodec {
             replica: Arc::clone(replica),
             received: Mutex::new(HashMap::from([(outboxes.replica, ReceivedNumbers::ALL)])),
         };
-        let outbox = outboxes.of(stream.of).outbox.clone();
-        Log::new(stream, codec, outbox, replica)
+        let outbox = outboxes.of(of).outbox.clone();
+        Log::new(redis.stream(of), codec, outbox, replica)
     })
 }
 
@@ -149,7 +149,7 @@ impl Codec<ENTRY_LEN> for LoginCodec {
     const READ_PAUSE: Duration = Duration::from_millis(100);
 
     fn key_ids(&self) -> Vec<[u8; KEY_ID_LEN]> {
-        vec![self.replica.login_limiter.stream_mac_key().id()]
+        vec![self.replica.keys.identifiers.entries().id()]
     }
 
     fn load(&self, _event: &NumberedEvent) -> Option<()> {
@@ -157,7 +157,7 @@ impl Codec<ENTRY_LEN> for LoginCodec {
     }
 
     fn encode(&self, batch: &[(NumberedEvent, ())]) -> Vec<LoginEntry> {
-        let key = self.replica.login_limiter.stream_mac_key();
+        let key = self.replica.keys.identifiers.entries();
         let entries = batch.iter();
         entries
             .map(|(event, ())| login_entry::write(event, key))
@@ -165,8 +165,8 @@ impl Codec<ENTRY_LEN> for LoginCodec {
     }
 
     fn apply(&self, entry: &LoginEntry, _outbox: &Outbox<NumberedEvent>) -> Option<EntryOutcome> {
-        let limiter = &self.replica.login_limiter;
-        let numbered = match login_entry::read(entry, limiter.stream_mac_key()) {
+        let key = self.replica.keys.identifiers.entries();
+        let numbered = match login_entry::read(entry, key) {
             Ok(numbered) => numbered,
             Err(why) => return Some(EntryOutcome::Ignored(why)),
         };
@@ -176,11 +176,13 @@ impl Codec<ENTRY_LEN> for LoginCodec {
             return None;
         }
         drop(received);
-        Some(if limiter.apply_remote(&numbered.event) {
-            EntryOutcome::Received
-        } else {
-            EntryOutcome::Ignored(Ignored::Expired)
-        })
+        Some(
+            if self.replica.login_limiter.apply_remote(&numbered.event) {
+                EntryOutcome::Received
+            } else {
+                EntryOutcome::Ignored(Ignored::Expired)
+            },
+        )
     }
 }
 

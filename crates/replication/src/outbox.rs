@@ -183,24 +183,32 @@ impl<T: Copy + Eq + Hash + Send + Sync + 'static> Outbox<T> {
         }
     }
 
-    /// Queues the items that the reading has not found: a failover loses acknowledged entries, and a stream can be
-    /// deleted. `select` returns those for which its argument is true. Returns their number.
-    pub(super) fn requeue_missing(
-        &self,
-        select: impl FnOnce(&dyn Fn(&T) -> bool) -> Vec<T>,
-    ) -> usize {
+    /// Queues those of the `live` items that the reading has not found: a failover loses acknowledged entries, and a
+    /// stream can be deleted. Returns their number.
+    ///
+    /// There can be millions, and no request may wait for all of them. So each is compared by itself, without a lock unless the
+    /// reading has not found it. What requests add meanwhile is queued by [`Self::push`], as always. Nothing else changes: the
+    /// task that calls this method is also the one that reads the stream and settles what was offered.
+    pub(super) fn requeue_missing(&self, live: impl FnOnce() -> Vec<T>) -> usize {
         let mut state = self.0.state.lock();
         let Some(found) = state.found.take() else {
             return 0;
         };
-        let is_missing =
-            |item: &T| !found.contains(&state.hash(item)) && !state.unsent.contains_key(item);
-        let missing = select(&is_missing);
-        state
-            .unsent
-            .extend(missing.iter().map(|item| (*item, true)));
-        state.requeued.extend(&missing);
-        self.0.changed(state);
+        let hasher = state.hasher.clone();
+        drop(state);
+        let mut missing = live();
+        missing.retain(|item| {
+            let is_found = found.contains(&hasher.hash_one(item));
+            !is_found && !self.0.state.lock().unsent.contains_key(item)
+        });
+        self.0.state.lock().unsent.reserve(missing.len());
+        for item in &missing {
+            let mut state = self.0.state.lock();
+            // One that was added meanwhile is in the queue already.
+            state.unsent.entry(*item).or_insert(true);
+            state.requeued.push_back(*item);
+        }
+        self.0.changed(self.0.state.lock());
         self.0.added.notify_one();
         missing.len()
     }

@@ -1,6 +1,5 @@
 //! Redis (RESP3): its address, directly or through Sentinel, and the commands on its streams.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +20,6 @@ use thiserror::Error;
 
 use super::fault::RedisFault;
 use super::format::{self, FIELD};
-use super::login_entry;
 use auth_gateway_core::Keys;
 use auth_gateway_core::event::Replicated;
 
@@ -190,8 +188,9 @@ pub enum InvalidRedis {
     Authorities,
 }
 
-/// A client of a Redis, which is not connected yet.
-#[derive(Clone)]
+/// A client of a Redis, which is not connected yet. Its `Debug` form has no user and no password.
+#[derive(Clone, derive_more::Debug)]
+#[debug("Redis({}:{})", self.0.address.load().host, self.0.address.load().port)]
 pub struct Redis(Arc<RedisServer>);
 
 /// Opens a connection to the server of a client.
@@ -206,15 +205,6 @@ struct RedisServer {
     // These do not change when the address is replaced.
     prefix: String,
     has_sentinels: bool,
-}
-
-/// Without the user and the password.
-impl fmt::Debug for Redis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let address = self.0.address.load();
-        let (host, port) = (&address.host, address.port);
-        write!(f, "Redis({host}:{port})")
-    }
 }
 
 /// Settings of a Redis that a replica checks before it uses it.
@@ -277,33 +267,20 @@ impl Redis {
         &self.0.prefix
     }
 
-    pub(super) fn revocations(&self) -> Stream<{ format::ENTRY_LEN }> {
-        self.stream(Replicated::Revocations, None)
-    }
-
-    /// The stream of refused logins, and of what ends their effect.
-    pub(super) fn logins(&self) -> Stream<{ login_entry::ENTRY_LEN }> {
-        self.stream(Replicated::Logins, Some(LOGINS_MAX))
-    }
-
-    pub(super) fn known_networks(&self) -> Stream<{ login_entry::ENTRY_LEN }> {
-        self.stream(Replicated::KnownNetworks, Some(KNOWN_NETWORKS_MAX))
-    }
-
-    /// Where replicas state which keys they use.
-    fn keys(&self) -> String {
-        self.key(Replicated::Keys)
-    }
-
+    /// The key of what replicas share. At that of [`Replicated::Keys`] they state which keys they use.
     fn key(&self, of: Replicated) -> String {
         format!("{}:{}", self.0.prefix, of.name())
     }
 
-    fn stream<const N: usize>(&self, of: Replicated, max_len: Option<usize>) -> Stream<N> {
+    pub(super) fn stream<const N: usize>(&self, of: Replicated) -> Stream<N> {
         Stream {
             of,
             key: self.key(of),
-            max_len,
+            max_len: match of {
+                Replicated::Logins => Some(LOGINS_MAX),
+                Replicated::KnownNetworks => Some(KNOWN_NETWORKS_MAX),
+                Replicated::Revocations | Replicated::Keys => None,
+            },
         }
     }
 
@@ -324,9 +301,8 @@ impl Redis {
         let now = clock.now();
         let time = connection.time().await?;
         let offset = clock::offset(now, time, Duration::ZERO, clock.now());
-        connection
-            .page(&self.revocations(), BEGINNING, false)
-            .await?;
+        let revocations: Stream<{ format::ENTRY_LEN }> = self.stream(Replicated::Revocations);
+        connection.page(&revocations, BEGINNING, false).await?;
         // Another key, so that no replica reads what the test writes.
         let key = format!("{}:check", self.0.prefix);
         let mut inner = connection.inner.clone();
@@ -626,7 +602,7 @@ impl Connection {
         let statements: Vec<u8> = cmd("EVAL")
             .arg(KEYS_SCRIPT)
             .arg(1)
-            .arg(redis.keys())
+            .arg(redis.key(Replicated::Keys))
             .arg(KEYS_LIFETIME)
             .arg(KEYS_BYTES_MAX)
             .arg(uses)

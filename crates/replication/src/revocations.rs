@@ -61,8 +61,8 @@ impl Codec<ENTRY_LEN> for RevocationCodec {
         self.0.revocations.initial_sync_done(self.0.clock.now());
     }
 
-    fn missing(&self, is_missing: &dyn Fn(&RevocationIndex) -> bool) -> Vec<RevocationIndex> {
-        self.0.revocations.shared(self.0.clock.now(), is_missing)
+    fn live(&self) -> Vec<RevocationIndex> {
+        self.0.revocations.shared(self.0.clock.now())
     }
 
     fn is_catching_up(&self) -> bool {

@@ -46,7 +46,6 @@ pub(super) enum ConnectionPhase {
 }
 
 /// The state of one connection.
-#[derive(Debug)]
 pub(super) struct ConnectionState {
     phase: Cell<ConnectionPhase>,
     /// Since when the connection waits for its client, in every phase but `Handling`.
@@ -65,23 +64,13 @@ pub(super) struct ConnectionState {
     is_released: Cell<bool>,
     /// The bytes of its longest request so far: its buffers keep their size until they are released.
     held: Cell<usize>,
-    worker: Rc<HeldBytes>,
     waker: RefCell<Option<Waker>>,
-    /// How long the client may take.
-    pub(super) timeouts: ConnectionTimeouts,
-    queue_delay: QueueDelay,
-}
-
-/// The bytes of requests that the connections of one worker hold.
-#[derive(Debug, Default)]
-struct HeldBytes {
-    all: Cell<usize>,
-    /// Those of connections that must be closed.
-    closing: Cell<usize>,
+    /// It holds this state too, until the permit of the connection is dropped.
+    limiter: Rc<ConnectionLimiter>,
 }
 
 impl ConnectionState {
-    fn new(timeouts: ConnectionTimeouts, queue_delay: QueueDelay, worker: Rc<HeldBytes>) -> Self {
+    fn new(limiter: Rc<ConnectionLimiter>) -> Self {
         Self {
             phase: Cell::new(ConnectionPhase::Idle),
             waits_since: Cell::new(Instant::now()),
@@ -92,11 +81,14 @@ impl ConnectionState {
             must_close: Cell::default(),
             is_released: Cell::default(),
             held: Cell::default(),
-            worker,
             waker: RefCell::default(),
-            timeouts,
-            queue_delay,
+            limiter,
         }
+    }
+
+    /// How long the client may take.
+    pub(super) fn timeouts(&self) -> &ConnectionTimeouts {
+        &self.limiter.timeouts
     }
 
     pub(super) fn phase(&self) -> ConnectionPhase {
@@ -123,7 +115,7 @@ impl ConnectionState {
     }
 
     fn set_must_close(&self, must_close: bool) {
-        let (held, closing) = (self.held.get(), &self.worker.closing);
+        let (held, closing) = (self.held.get(), &self.limiter.closing);
         match (self.must_close.replace(must_close), must_close) {
             (false, true) => closing.set(closing.get() + held),
             (true, false) => closing.set(closing.get() - held),
@@ -132,11 +124,11 @@ impl ConnectionState {
     }
 
     fn hold(&self, bytes: usize) {
-        let worker = &self.worker;
+        let limiter = &self.limiter;
         let before = self.held.replace(bytes);
-        worker.all.set(worker.all.get() - before + bytes);
+        limiter.held.set(limiter.held.get() - before + bytes);
         if self.must_close.get() {
-            worker.closing.set(worker.closing.get() - before + bytes);
+            limiter.closing.set(limiter.closing.get() - before + bytes);
         }
     }
 
@@ -201,7 +193,7 @@ impl ConnectionState {
     /// When actix-http's part of the connection ends, unless another request comes.
     pub(super) fn release_at(&self) -> Option<Instant> {
         let is_idle = self.phase() == ConnectionPhase::Idle && self.has_responded.get();
-        is_idle.then(|| self.waits_since.get() + RELEASE_AFTER.min(self.timeouts.idle))
+        is_idle.then(|| self.waits_since.get() + RELEASE_AFTER.min(self.timeouts().idle))
     }
 
     /// When the connection ends unless the client sends or accepts something. `None` while it does not
@@ -210,10 +202,10 @@ impl ConnectionState {
         let since = self.waits_since.get();
         match self.phase() {
             ConnectionPhase::Idle | ConnectionPhase::Writing if self.has_responded.get() => {
-                Some(since + self.timeouts.idle)
+                Some(since + self.timeouts().idle)
             }
-            ConnectionPhase::Idle | ConnectionPhase::Writing => Some(since + self.timeouts.head),
-            ConnectionPhase::ReadingHead { began } => Some(began + self.timeouts.head),
+            ConnectionPhase::Idle | ConnectionPhase::Writing => Some(since + self.timeouts().head),
+            ConnectionPhase::ReadingHead { began } => Some(began + self.timeouts().head),
             ConnectionPhase::ReadingBody | ConnectionPhase::Handling => None,
         }
     }
@@ -270,7 +262,10 @@ pub(super) struct ConnectionLimits {
 /// connection with a request in progress is never closed.
 pub(super) struct ConnectionLimiter {
     limits: ConnectionLimits,
-    held: Rc<HeldBytes>,
+    /// The bytes of requests that the connections hold.
+    held: Cell<usize>,
+    /// Those of connections that must be closed.
+    closing: Cell<usize>,
     connections: RefCell<BTreeMap<u64, Rc<ConnectionState>>>,
     next_id: Cell<u64>,
     /// How many connections were accepted near the limit for which none has been closed yet.
@@ -289,7 +284,8 @@ impl ConnectionLimiter {
     ) -> Rc<Self> {
         Rc::new(Self {
             limits,
-            held: Rc::default(),
+            held: Cell::default(),
+            closing: Cell::default(),
             connections: RefCell::default(),
             next_id: Cell::new(0),
             to_close: Cell::new(0),
@@ -319,15 +315,10 @@ impl ConnectionLimiter {
         }
         let id = self.next_id.get();
         self.next_id.set(id + 1);
-        let (delay, held) = (self.queue_delay.clone(), Rc::clone(&self.held));
-        let state = Rc::new(ConnectionState::new(self.timeouts, delay, held));
+        let state = Rc::new(ConnectionState::new(Rc::clone(self)));
         let connections = &mut self.connections.borrow_mut();
         connections.insert(id, Rc::clone(&state));
-        Some(ConnectionPermit {
-            limiter: Rc::clone(self),
-            id,
-            state,
-        })
+        Some(ConnectionPermit { id, state })
     }
 
     fn close_idle(&self, count: usize) {
@@ -348,8 +339,8 @@ impl ConnectionLimiter {
     /// the longest requests are closed first, and of these the ones that have waited the longest.
     /// Returns whether any are being closed.
     fn close_largest(&self) -> bool {
-        let mut staying = self.held.all.get() - self.held.closing.get();
-        let mut are_closing = self.held.closing.get() > 0;
+        let mut staying = self.held.get() - self.closing.get();
+        let mut are_closing = self.closing.get() > 0;
         if are_closing && staying <= self.limits.request_bytes {
             return true;
         }
@@ -380,7 +371,6 @@ impl ConnectionLimiter {
 
 /// The permit of one connection. It counts against the limit until it is dropped.
 pub(super) struct ConnectionPermit {
-    limiter: Rc<ConnectionLimiter>,
     id: u64,
     state: Rc<ConnectionState>,
 }
@@ -400,15 +390,16 @@ impl ConnectionPermit {
     /// Whether the connection may receive this number of bytes now. If not, others are being closed for it, or
     /// it is itself. Requests that are being handled cannot be closed, and the IAM's limits bound them.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
-        let limiter = &self.limiter;
-        limiter.held.all.get() + bytes <= limiter.limits.request_bytes || !limiter.close_largest()
+        let limiter = &self.state.limiter;
+        limiter.held.get() + bytes <= limiter.limits.request_bytes || !limiter.close_largest()
     }
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.state.hold(0);
-        self.limiter.connections.borrow_mut().remove(&self.id);
+        let limiter = &self.state.limiter;
+        limiter.connections.borrow_mut().remove(&self.id);
     }
 }
 
@@ -424,7 +415,7 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// while the marker is in the queue was queued before it, so it has waited longer than the marker.
 ///
 /// It is when the marker that is in the queue now was put there; `None` while the worker has no delay.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(super) struct QueueDelay(Rc<Cell<Option<Instant>>>);
 
 impl QueueDelay {
@@ -434,7 +425,7 @@ impl QueueDelay {
         queued_at.is_some_and(|queued_at| queued_at.elapsed() > limit)
     }
 
-    /// Measures until all clones of this are dropped. A delay below `threshold` is none.
+    /// Measures until this is dropped. A delay below `threshold` is none.
     ///
     /// No marker is queued until a timer fires late, and the first late timer refuses no request:
     /// a machine that paused for a moment is not overloaded.
@@ -499,7 +490,7 @@ pub async fn read_body(
     let connection = request.conn_data::<Rc<ConnectionState>>();
     let limit = connection.map_or_else(
         || ConnectionTimeouts::default().body,
-        |connection| connection.timeouts.body,
+        |connection| connection.timeouts().body,
     );
     within(limit, connection, collect(payload, max_bytes)).await
 }
@@ -512,8 +503,8 @@ pub fn is_overloaded(request: &HttpRequest) -> bool {
     request
         .conn_data::<Rc<ConnectionState>>()
         .is_some_and(|connection| {
-            let limit = connection.timeouts.queue_delay;
-            connection.queue_delay.exceeds(limit)
+            let limit = connection.timeouts().queue_delay;
+            connection.limiter.queue_delay.exceeds(limit)
         })
 }
 
@@ -606,7 +597,7 @@ mod tests {
 
     use super::*;
     use crate::ConnectionRefusal;
-    use crate::deadline_io::DeadlineIo;
+    use crate::deadline_io::{DeadlineIo, SharedIo};
 
     #[derive(Default)]
     struct Refused(AtomicUsize);
@@ -653,6 +644,14 @@ mod tests {
         drop(permits);
         assert!(limiter.acquire().is_some());
         assert_eq!(refused.0.load(Ordering::Relaxed), 1);
+    }
+
+    /// The limiter and the state of a connection have each other.
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_has_ended_leaves_the_limiter_to_its_worker() {
+        let limiter = limiter(2);
+        drop(limiter.acquire());
+        assert_eq!(Rc::strong_count(&limiter), 1);
     }
 
     #[tokio::test(start_paused = true)]
@@ -723,8 +722,8 @@ mod tests {
             let mut client = std::net::TcpStream::connect(address).expect("connected");
             let (accepted, _) = listener.accept().await.expect("accepted");
             let permit = limiter(20).acquire().expect("room");
-            let mut io =
-                DeadlineIo::new(Box::new(accepted), None, permit, Arc::<Refused>::default());
+            let io = DeadlineIo::new(Box::new(accepted), None, permit, Arc::<Refused>::default());
+            let mut io = SharedIo::new(io);
             let mut buffer = BytesMut::with_capacity(8192);
             assert!(io.read_buf(&mut buffer).now_or_never().is_none());
             std::io::Write::write_all(&mut client, request.as_bytes()).expect("written");
@@ -826,7 +825,7 @@ mod tests {
     }
 
     /// A connection, and its client, which has sent this.
-    async fn connection(limiter: &Rc<ConnectionLimiter>, sent: &str) -> (DuplexStream, DeadlineIo) {
+    async fn connection(limiter: &Rc<ConnectionLimiter>, sent: &str) -> (DuplexStream, SharedIo) {
         let (mut client, io) = duplex(sent.len());
         client.write_all(sent.as_bytes()).await.expect("written");
         let permit = limiter.acquire().expect("room");
@@ -834,19 +833,17 @@ mod tests {
             io,
             is_blocked: false,
         };
-        (
-            client,
-            DeadlineIo::new(Box::new(io), None, permit, Arc::<Refused>::default()),
-        )
+        let io = DeadlineIo::new(Box::new(io), None, permit, Arc::<Refused>::default());
+        (client, SharedIo::new(io))
     }
 
-    fn read(io: &mut DeadlineIo) -> Option<std::io::Result<usize>> {
+    fn read(io: &mut SharedIo) -> Option<std::io::Result<usize>> {
         io.read_buf(&mut BytesMut::with_capacity(8192))
             .now_or_never()
     }
 
     /// How many bytes it receives without waiting.
-    fn received(io: &mut DeadlineIo) -> usize {
+    fn received(io: &mut SharedIo) -> usize {
         std::iter::from_fn(|| read(io).and_then(Result::ok)).sum()
     }
 
@@ -895,7 +892,7 @@ mod tests {
         let write = ConnectionTimeouts::default().write;
         for (closes, expected) in [(false, write), (true, Duration::ZERO)] {
             let (_client, mut io) = connection(&limiter, "GET").await;
-            let (state, began) = (Rc::clone(io.state()), Instant::now());
+            let (state, began) = (io.state(), Instant::now());
             let shutdown = timeout(10 * write, io.shutdown());
             let (ended, ()) = tokio::join!(shutdown, async {
                 if closes {

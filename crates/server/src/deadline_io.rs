@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use actix_web::web::{Bytes, BytesMut};
+use actix_web::web::{Buf as _, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -90,7 +90,7 @@ impl DeadlineIo {
         permit: ConnectionPermit,
         events: Arc<dyn ConnectionEvents>,
     ) -> Self {
-        let head = permit.state().timeouts.head;
+        let head = permit.state().timeouts().head;
         Self {
             io,
             events,
@@ -138,7 +138,7 @@ impl DeadlineIo {
     ) -> Poll<io::Result<T>> {
         if written.is_pending() {
             let since = *self.write_blocked_since.get_or_insert_with(Instant::now);
-            let deadline = since + self.state().timeouts.write;
+            let deadline = since + self.state().timeouts().write;
             if self.has_passed(deadline, cx) || self.must_close(cx) {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
@@ -199,7 +199,8 @@ impl DeadlineIo {
     /// Begins with the next request, once the current one has its response.
     fn next_request(&mut self) {
         let has_response = matches!(self.response, ResponseProgress::Written { .. });
-        if !self.request.is_complete() || !has_response {
+        // Bytes of a body that came after its response are passed on first: they are no head.
+        if !self.request.is_complete() || !has_response || self.framed > 0 {
             return;
         }
         self.request = RequestFraming::new();
@@ -212,10 +213,17 @@ impl DeadlineIo {
     }
 
     fn pass_on(&mut self, buffer: &mut ReadBuf<'_>) {
-        let bytes = self.received.split_to(self.framed.min(buffer.remaining()));
-        buffer.put_slice(&bytes);
-        self.framed -= bytes.len();
-        self.passed_on += bytes.len();
+        let count = self.framed.min(buffer.remaining());
+        buffer.put_slice(self.received.get(..count).unwrap_or_default());
+        self.passed_on += count;
+        self.discard(count);
+    }
+
+    /// Removes bytes of the current request from the beginning of what was received.
+    fn discard(&mut self, count: usize) {
+        // Not `split_to`, which allocates.
+        self.received.advance(count);
+        self.framed -= count;
         if self.received.is_empty() {
             // An idle connection holds no memory that it does not need.
             self.received = BytesMut::new();
@@ -223,16 +231,7 @@ impl DeadlineIo {
     }
 
     /// Receives bytes of the current request, or of later ones. Returns whether there were any.
-    fn poll_receive(
-        &mut self,
-        cx: &mut Context<'_>,
-        buffer: Option<&mut ReadBuf<'_>>,
-    ) -> Poll<io::Result<bool>> {
-        if let (Some(buffer), true, false) =
-            (buffer, self.received.is_empty(), self.request.is_complete())
-        {
-            return self.poll_receive_into(cx, buffer);
-        }
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let mut space = [const { MaybeUninit::uninit() }; READ_BYTES];
         let mut space = ReadBuf::uninit(&mut space);
         ready!(Pin::new(&mut self.io).poll_read(cx, &mut space))?;
@@ -244,30 +243,6 @@ impl DeadlineIo {
         if !self.request.is_complete() {
             self.frame_received();
         }
-        self.hold();
-        Poll::Ready(Ok(true))
-    }
-
-    /// Receives without a copy what can be passed on at once: mostly a whole request.
-    fn poll_receive_into(
-        &mut self,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<bool>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.io).poll_read(cx, buffer))?;
-        let received = buffer.filled_mut().get_mut(before..).unwrap_or_default();
-        if received.is_empty() {
-            return Poll::Ready(Ok(false));
-        }
-        self.state().received();
-        let framed = self.frame(received);
-        let rest = received.get(framed..).unwrap_or_default();
-        self.received.extend_from_slice(rest);
-        let is_refused = matches!(self.response, ResponseProgress::Refused { .. });
-        let framed = if is_refused { 0 } else { framed };
-        buffer.set_filled(before + framed);
-        self.passed_on += framed;
         self.hold();
         Poll::Ready(Ok(true))
     }
@@ -389,9 +364,8 @@ impl DeadlineIo {
     fn poll_input(
         &mut self,
         cx: &mut Context<'_>,
-        mut buffer: Option<&mut ReadBuf<'_>>,
+        buffer: Option<&mut ReadBuf<'_>>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.as_ref().map(|buffer| buffer.filled().len());
         loop {
             self.has_ended |= self.response == ResponseProgress::Written { last: true };
             if self.has_ended {
@@ -399,8 +373,8 @@ impl DeadlineIo {
             }
             self.next_request();
             if let ResponseProgress::Refused { .. } = self.response {
-                let _ = self.received.split_to(std::mem::take(&mut self.framed));
-                ready!(Pin::new(&mut *self).poll_flush(cx))?;
+                self.discard(self.framed);
+                ready!(self.poll_flush(cx))?;
                 continue;
             }
             if self.framed > 0 {
@@ -418,12 +392,7 @@ impl DeadlineIo {
                 continue;
             }
             if self.can_receive(cx) {
-                match self.poll_receive(cx, buffer.as_deref_mut())? {
-                    Poll::Ready(true)
-                        if buffer.as_ref().map(|buffer| buffer.filled().len()) > before =>
-                    {
-                        return Poll::Ready(Ok(()));
-                    }
+                match self.poll_receive(cx)? {
                     Poll::Ready(true) => continue,
                     Poll::Ready(false)
                         if self.request.is_complete() && !self.received.is_empty() =>
@@ -453,24 +422,8 @@ impl DeadlineIo {
             }
         }
     }
-}
 
-impl AsyncRead for DeadlineIo {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.poll_input(cx, Some(buffer))
-    }
-}
-
-impl AsyncWrite for DeadlineIo {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         // What is written in another phase is an interim response.
         let is_final = self.state().phase() == ConnectionPhase::Writing;
         if self.response == ResponseProgress::Pending && is_final {
@@ -480,7 +433,7 @@ impl AsyncWrite for DeadlineIo {
         self.poll_write_in_time(cx, Some(bytes))
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_write_refusal(cx))?;
         // With TLS, what was written is in a buffer, and only this waits for the client.
         let flushed = Pin::new(&mut self.io).poll_flush(cx);
@@ -489,7 +442,7 @@ impl AsyncWrite for DeadlineIo {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.state().is_released() {
             return Poll::Ready(Ok(()));
         }
@@ -529,10 +482,6 @@ impl SharedIo {
         poll_fn(|cx| self.0.borrow_mut().poll_input(cx, None)).await?;
         Ok(self.0.borrow().framed > 0)
     }
-
-    fn with<T>(&self, act: impl FnOnce(Pin<&mut DeadlineIo>) -> T) -> T {
-        act(Pin::new(&mut *self.0.borrow_mut()))
-    }
 }
 
 impl AsyncRead for SharedIo {
@@ -541,7 +490,7 @@ impl AsyncRead for SharedIo {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.with(|io| io.poll_read(cx, buffer))
+        self.0.borrow_mut().poll_input(cx, Some(buffer))
     }
 }
 
@@ -551,14 +500,14 @@ impl AsyncWrite for SharedIo {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.with(|io| io.poll_write(cx, bytes))
+        self.0.borrow_mut().poll_write(cx, bytes)
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.with(|io| io.poll_flush(cx))
+        self.0.borrow_mut().poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.with(|io| io.poll_shutdown(cx))
+        self.0.borrow_mut().poll_shutdown(cx)
     }
 }

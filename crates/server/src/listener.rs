@@ -209,7 +209,7 @@ async fn accept(
         None => Box::new(tcp),
         Some(tls) => tokio::select! {
             // Boxed: plain connections would have the memory of a handshake too.
-            accepted = timeout(permit.state().timeouts.head, Box::pin(tls.accept(tcp))) => {
+            accepted = timeout(permit.state().timeouts().head, Box::pin(tls.accept(tcp))) => {
                 Box::new(accepted.map_err(io::Error::from)??)
             }
             () = permit.state().closed() => {

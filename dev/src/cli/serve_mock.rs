@@ -88,7 +88,7 @@ pub(super) fn serve(
     }
     let settings = crate::settings(config, environment).map_err(UserError::from)?;
     let mock_settings = mock_settings(&settings, options)?;
-    let _flusher = telemetry::install(&settings.log, &Arc::<Metrics>::default())
+    let _flusher = telemetry::install(&settings.log, &Arc::new(Metrics::new(&[])))
         .map_err(|error| anyhow::anyhow!("logs: {error}"))?;
     actix_web::rt::System::new().block_on(async {
         // Before the screen, after which a script may send the signal.

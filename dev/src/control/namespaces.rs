@@ -141,8 +141,8 @@ pub(super) async fn probe(call: Call) -> HttpResponse {
 
 /// `POST forget`: clears the caches of the gateway.
 pub(super) async fn clear_caches(call: Call) -> Result<HttpResponse, ControlError> {
-    let gateway = &call.gateway()?.gateway;
-    gateway.replica.revocations.initial_sync_done(gateway.now());
+    let replica = &call.gateway()?.gateway.replica;
+    replica.revocations.initial_sync_done(replica.clock.now());
     Ok(no_content())
 }
 

@@ -21,7 +21,7 @@ pub(super) async fn signing_key(call: Call) -> Result<HttpResponse, ControlError
     let kid = fixed.get("kid").and_then(Value::as_str);
     let key_set = gateway.replica.keys.signing.key_set();
     // Compare with the key in use: `keys.signing_dir` takes precedence over the setting.
-    if kid != Some(key_set.current(gateway.now()).kid()) {
+    if kid != Some(key_set.current(gateway.replica.clock.now()).kid()) {
         return Err(ControlError::not_found(
             "the signing key is secret; with `iam.mock.fixed_signing_key = true` and without \
              `keys.signing_dir` it is the published key",

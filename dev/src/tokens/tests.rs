@@ -31,9 +31,10 @@ impl Fixture {
             .chain(over)
             .map(|(key, value)| (format!("AUTH_GATEWAY__{key}"), (*value).to_owned()))
             .collect();
-        let settings = crate::settings(None, &environment).expect("settings");
         let clock = Arc::new(ManualClock::at(Duration::from_secs(NOW)));
-        let parts = ServiceDependencies::prepare(&settings, clock.clone()).expect("parts");
+        let registry = crate::registry();
+        let loaded = ServiceDependencies::load(None, &environment, &registry, clock.clone());
+        let (settings, parts) = loaded.expect("parts");
         let mock = crate::only_mock(&settings).expect("the mock");
         let parts = with_signing_key(mock, parts).expect("a key");
         let gateway = startup::connect(&settings, &parts).gateway;

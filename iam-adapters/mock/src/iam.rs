@@ -90,12 +90,13 @@ impl AdapterSettings for MockSettings {
 
     fn connect(
         &self,
+        section: &str,
         clock: Arc<dyn Clock>,
         _: Duration,
         _: Option<&Arc<dyn IamAdapter>>,
     ) -> Result<Arc<dyn IamAdapter>, SetupError> {
         let mock = Mock::connect(self, clock)
-            .map_err(|invalid| SetupError(vec![format!("iam.mock.users_file: {invalid}")]))?;
+            .map_err(|invalid| SetupError(vec![format!("{section}.users_file: {invalid}")]))?;
         Ok(Arc::new(mock))
     }
 
@@ -109,23 +110,22 @@ impl AdapterSettings for MockSettings {
     }
 
     /// Each problem begins with its key. Reads the users file.
-    fn problems(&self, production: bool) -> Vec<String> {
+    fn problems(&self, section: &str, production: bool) -> Vec<String> {
         let mut problems = Vec::new();
         if production {
-            problems.push(
-                "iam.mock: is for development; in production configure a real IAM, such as \
+            problems.push(format!(
+                "{section}: is for development; in production configure a real IAM, such as \
                  [iam.keycloak]"
-                    .to_owned(),
-            );
+            ));
         }
         if self.session_lifetime < Duration::from_secs(1) {
-            problems.push("iam.mock.session_lifetime: must be at least 1s".to_owned());
+            problems.push(format!("{section}.session_lifetime: must be at least 1s"));
         }
         if let Err(invalid) = load(self.users_file.as_deref()) {
-            problems.push(format!("iam.mock.users_file: {invalid}"));
+            problems.push(format!("{section}.users_file: {invalid}"));
         }
         let claims = self.claims.problems().into_iter();
-        problems.extend(claims.map(|problem| format!("iam.mock.claims: {problem}")));
+        problems.extend(claims.map(|problem| format!("{section}.claims: {problem}")));
         problems
     }
 }

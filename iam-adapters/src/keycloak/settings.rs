@@ -45,8 +45,7 @@ impl AdapterSettings for KeycloakSettings {
         NAME
     }
 
-    fn problems(&self, production: bool) -> Vec<String> {
-        let section = self.section();
+    fn problems(&self, section: &str, production: bool) -> Vec<String> {
         self.client.problems(section, production, |problems| {
             problems.address("url", Some(&self.url));
             // In a path, dots mean another folder.
@@ -62,17 +61,18 @@ impl AdapterSettings for KeycloakSettings {
 
     fn connect(
         &self,
+        section: &str,
         clock: Arc<dyn Clock>,
         connect_deadline: Duration,
         before: Option<&Arc<dyn IamAdapter>>,
     ) -> Result<Arc<dyn IamAdapter>, SetupError> {
-        self.check()?;
+        self.check(section)?;
         let before: Option<&Keycloak> = before.and_then(downcast);
         let protocol =
             |path: &[&str]| self.realm_url(&[&["protocol", "openid-connect"], path].concat());
         Ok(Arc::new(Keycloak {
             server: OAuth2Client::new(
-                &self.section(),
+                section,
                 &self.client,
                 connect_deadline,
                 Arc::clone(&clock),

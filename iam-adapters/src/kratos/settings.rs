@@ -47,8 +47,8 @@ impl AdapterSettings for KratosSettings {
         NAME
     }
 
-    fn problems(&self, production: bool) -> Vec<String> {
-        let mut problems = SectionProblems::new(self.section(), production);
+    fn problems(&self, section: &str, production: bool) -> Vec<String> {
+        let mut problems = SectionProblems::new(section, production);
         problems.address("url", Some(&self.url));
         problems.not_empty("permissions_member", self.permissions_member.as_ref());
         problems.not_empty("groups_member", self.groups_member.as_ref());
@@ -58,17 +58,18 @@ impl AdapterSettings for KratosSettings {
 
     fn connect(
         &self,
+        section: &str,
         clock: Arc<dyn Clock>,
         connect_deadline: Duration,
         before: Option<&Arc<dyn IamAdapter>>,
     ) -> Result<Arc<dyn IamAdapter>, SetupError> {
-        self.check()?;
+        self.check(section)?;
         let before: Option<&Kratos> = before.and_then(downcast);
         let before = before.map(|kratos| &kratos.proofs);
         let ca_file = self.ca_file.as_deref();
         let http = UpstreamClient::new(connect_deadline, ca_file, None, clock);
         Ok(Arc::new(Kratos {
-            http: http.map_err(|error| error.of_section(&self.section()))?,
+            http: http.map_err(|error| error.of_section(section))?,
             settings: self.clone(),
             issuer: self.url.as_str().trim_end_matches('/').to_owned(),
             names: PermissionNames::new(NAME),

@@ -163,8 +163,8 @@ impl AdapterSettings for LdapSettings {
         NAME
     }
 
-    fn problems(&self, production: bool) -> Vec<String> {
-        let mut problems = SectionProblems::new(self.section(), production);
+    fn problems(&self, section: &str, production: bool) -> Vec<String> {
+        let mut problems = SectionProblems::new(section, production);
         if self.urls.is_empty() {
             problems.add("urls: at least one server is needed");
         }
@@ -239,12 +239,13 @@ impl AdapterSettings for LdapSettings {
 
     fn connect(
         &self,
+        section: &str,
         clock: Arc<dyn Clock>,
         connect_deadline: Duration,
         _: Option<&Arc<dyn IamAdapter>>,
     ) -> Result<Arc<dyn IamAdapter>, SetupError> {
-        self.check()?;
-        Ok(Arc::new(Ldap::new(self, connect_deadline, clock)?))
+        self.check(section)?;
+        Ok(Arc::new(Ldap::new(section, self, connect_deadline, clock)?))
     }
 
     fn claims(&self) -> &ClaimSources {

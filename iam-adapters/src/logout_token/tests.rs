@@ -71,26 +71,6 @@ async fn optional_parts_of_the_specification_are_accepted() {
     }
 }
 
-#[tokio::test]
-async fn token_is_accepted_until_it_is_marked_as_used() {
-    let fixture = Fixture::new();
-    let token = fixture.sign(&header(&fixture), &claims(&fixture));
-    // A token whose processing failed may be sent again.
-    for _ in 0..2 {
-        fixture.tokens.verify(&token).await.unwrap();
-    }
-    let notice = fixture.tokens.verify(&token).await.unwrap();
-    fixture.tokens.mark_used(&notice);
-    let replayed = Err(InvalidLogoutToken::Replayed.into());
-    assert_eq!(fixture.tokens.verify(&token).await, replayed);
-    fixture
-        .verify(&header(&fixture), &claims(&fixture))
-        .await
-        .unwrap();
-    fixture.clock.advance(AGE_MAX);
-    assert!(fixture.tokens.verify(&token).await.is_err());
-}
-
 #[test]
 fn iam_without_logout_tokens_has_no_verifier() {
     let fixture = Fixture::new();

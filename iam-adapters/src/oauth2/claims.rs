@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
-use serde_json::{Number, Value};
+use serde_json::Value;
 
 use crate::claims;
 use crate::clock::Moment;
 use crate::error::{IamError, Misconfiguration};
 use crate::json::UniqueMembers;
 use crate::logout_token::SKEW_MAX;
-use crate::oauth2_client::shown_issuer;
+use crate::oauth2_client::{seconds, shown_issuer};
 use crate::types::Subject;
 
 /// The 200 of the introspection endpoint.
@@ -166,17 +166,4 @@ impl IntrospectionClaims {
         let end = self.time("exp")?;
         Ok(end.map(|end| Duration::from_secs(end.saturating_sub(from))))
     }
-}
-
-/// Whole seconds, rounded down, from a number or a text of one.
-pub(super) fn seconds(value: &Value) -> Option<u64> {
-    let number: Number = match value {
-        Value::Number(number) => number.clone(),
-        Value::String(text) => text.parse().ok()?,
-        _ => return None,
-    };
-    number.as_u64().or_else(|| {
-        let whole = Duration::try_from_secs_f64(number.as_f64()?.floor()).ok()?;
-        Some(whole.as_secs())
-    })
 }

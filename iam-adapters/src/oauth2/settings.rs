@@ -158,8 +158,7 @@ impl AdapterSettings for OAuth2Settings {
         NAME
     }
 
-    fn problems(&self, production: bool) -> Vec<String> {
-        let section = self.section();
+    fn problems(&self, section: &str, production: bool) -> Vec<String> {
         self.client.problems(section, production, |problems| {
             problems.address("discovery_url", self.discovery_url.as_ref());
             problems.address("token_endpoint", self.token_endpoint.as_ref());
@@ -215,11 +214,12 @@ impl AdapterSettings for OAuth2Settings {
 
     fn connect(
         &self,
+        section: &str,
         clock: Arc<dyn Clock>,
         connect_deadline: Duration,
         before: Option<&Arc<dyn IamAdapter>>,
     ) -> Result<Arc<dyn IamAdapter>, SetupError> {
-        self.check()?;
+        self.check(section)?;
         let before: Option<&OAuth2> = before.and_then(downcast);
         let dialect = Dialect {
             client_auth: self.client_auth_preset(),
@@ -234,7 +234,7 @@ impl AdapterSettings for OAuth2Settings {
             explain,
         };
         let server = OAuth2Client::new(
-            &self.section(),
+            section,
             &self.client,
             connect_deadline,
             Arc::clone(&clock),

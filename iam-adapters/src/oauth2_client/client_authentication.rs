@@ -12,10 +12,10 @@ use reqwest::RequestBuilder;
 use rustls::sign::CertifiedKey;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Number, Value, json};
 use url::{Url, form_urlencoded};
 
-use super::{ClientAuthMethod, unverified_claims};
+use super::{ClientAuthMethod, seconds, unverified_claims};
 use crate::clock::Moment;
 use crate::error::{IamError, Misconfiguration};
 use crate::secret_file;
@@ -125,14 +125,17 @@ impl IssuedAssertion {
     pub(super) fn read(file: &Path) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct AssertionClaims {
-            exp: Option<u64>,
+            exp: Option<Number>,
         }
-        let token = secret_file::read(file).map_err(|error| error.to_string())?;
+        let token = secret_file::read(file)?;
         let claims: Option<AssertionClaims> = unverified_claims(token.expose_secret());
-        let claims = claims.ok_or_else(|| format!("{}: not a JWT", file.display()))?;
+        let expires_at = claims.and_then(|claims| match claims.exp {
+            Some(exp) => seconds(&Value::Number(exp)).map(Some),
+            None => Some(None),
+        });
         Ok(Self {
             token,
-            expires_at: claims.exp,
+            expires_at: expires_at.ok_or_else(|| format!("{}: not a JWT", file.display()))?,
         })
     }
 
@@ -161,7 +164,7 @@ pub(crate) struct AssertionKey {
 impl AssertionKey {
     /// Reads a private key in PEM: P-256 for `ES256`, Ed25519 for `EdDSA`, RSA for `RS256`.
     pub(crate) fn read(file: &Path, id: Option<String>) -> Result<Self, String> {
-        let pem = secret_file::read(file).map_err(|error| error.to_string())?;
+        let pem = secret_file::read(file)?;
         let pem = pem.expose_secret();
         let signer: Box<dyn JwsSigner> = if let Ok(signer) = ES256.signer_from_pem(pem) {
             Box::new(signer)

@@ -180,7 +180,7 @@ impl OAuth2ClientSettings {
     /// the other settings. Reads the files that the settings name.
     pub(crate) fn problems(
         &self,
-        section: String,
+        section: &str,
         production: bool,
         own: impl FnOnce(&mut SectionProblems),
     ) -> Vec<String> {
@@ -286,11 +286,7 @@ impl OAuth2ClientSettings {
                     needed("client_certificate_file", &self.client_certificate_file)?;
                 let (of_key, key) = needed("client_key_file", &self.client_key_file)?;
                 let identity = pem::certified_key(section, (certificates, &chain), (of_key, &key));
-                Credential::Certificate(identity.map_err(|found| {
-                    let lines = found.into_iter();
-                    let lines = lines.map(|(key, problem)| format!("{key}: {problem}"));
-                    lines.collect::<Vec<_>>()
-                })?)
+                Credential::Certificate(identity?)
             }
         };
         Ok(ClientAuthentication {
@@ -337,16 +333,20 @@ fn check_secret(secret: &SecretString, problems: &mut SectionProblems) {
 
 /// Checks the configured issuer, and returns whether it can be one.
 pub(crate) fn check_issuer(problems: &mut SectionProblems, issuer: &str) -> bool {
-    let is_issuer = is_issuer(issuer);
+    // Faults show the configured issuer.
+    let has_no_credentials = |url: Url| url.username().is_empty() && url.password().is_none();
+    let is_issuer = issuer_url(issuer).is_some_and(has_no_credentials);
     if !is_issuer {
-        problems.add("issuer: must be an http or https address without query and fragment");
+        problems.add(
+            "issuer: must be an http or https address without credentials, query and fragment",
+        );
     }
     is_issuer
 }
 
-/// Whether a text can be an issuer (RFC 8414 section 2: no query and no fragment).
-fn is_issuer(text: &str) -> bool {
-    Url::parse(text).is_ok_and(|url| {
+/// A text that can be an issuer (RFC 8414 section 2: no query and no fragment), perhaps with credentials.
+fn issuer_url(text: &str) -> Option<Url> {
+    Url::parse(text).ok().filter(|url| {
         matches!(url.scheme(), "http" | "https")
             && url.query().is_none()
             && url.fragment().is_none()
@@ -366,8 +366,8 @@ pub(crate) fn plain_url(url: &Url) -> Url {
 
 /// An issuer that a server names, for errors: without credentials, and only if it is one.
 pub(crate) fn shown_issuer(text: &str) -> String {
-    match Url::parse(text) {
-        Ok(url) if is_issuer(text) && text.len() <= SHOWN_ISSUER_MAX => {
+    match issuer_url(text) {
+        Some(url) if text.len() <= SHOWN_ISSUER_MAX => {
             format!("the issuer {}", plain_url(&url))
         }
         _ => "something that is no issuer".to_owned(),

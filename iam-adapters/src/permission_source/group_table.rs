@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use super::distinguished_name::{DistinguishedName, NamePattern};
 use super::pattern::Pattern;
-use crate::scope::{InvalidScope, Permission, Permissions};
+use crate::scope::{Permission, Permissions};
 
 /// One line of the table, as in the configuration.
 #[derive(Debug, Clone, Deserialize, Serialize)]
@@ -23,20 +22,6 @@ pub struct GroupRule {
     pub scopes: Vec<String>,
 }
 
-/// Why a line of the table is not valid.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum InvalidGroup {
-    /// The group has no name.
-    #[error("group must not be empty")]
-    Empty,
-    /// A name with `=` is a distinguished name, and this one is not.
-    #[error("group has a `=` and is not a distinguished name (RFC 4514)")]
-    DistinguishedName,
-    /// A scope is not valid.
-    #[error("each of scopes {0}")]
-    Scope(#[from] InvalidScope),
-}
-
 /// Gives the members of groups scopes. A group that is not in the table gives nothing.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(try_from = "Vec<GroupRule>", into = "Vec<GroupRule>")]
@@ -46,11 +31,16 @@ pub struct GroupTable {
     patterns: Vec<(GroupPattern, Vec<Permission>)>,
 }
 
+/// Reads the table. The error is the first line that is not valid, from 1, and the reason.
 impl TryFrom<Vec<GroupRule>> for GroupTable {
     type Error = String;
 
     fn try_from(rules: Vec<GroupRule>) -> Result<Self, String> {
-        Self::new(rules).map_err(|(line, invalid)| format!("line {}: {invalid}", line + 1))
+        let lines = rules.iter().zip(1..);
+        let patterns = lines
+            .map(|(rule, line)| read(rule).map_err(|invalid| format!("line {line}: {invalid}")));
+        let patterns = patterns.collect::<Result<_, _>>()?;
+        Ok(Self { rules, patterns })
     }
 }
 
@@ -67,18 +57,6 @@ enum GroupPattern {
 }
 
 impl GroupTable {
-    /// Reads the table.
-    ///
-    /// # Errors
-    ///
-    /// The number of the first line that is not valid, from 0, and the reason.
-    pub fn new(rules: Vec<GroupRule>) -> Result<Self, (usize, InvalidGroup)> {
-        let lines = rules.iter().enumerate();
-        let patterns = lines.map(|(line, rule)| read(rule).map_err(|invalid| (line, invalid)));
-        let patterns = patterns.collect::<Result<_, _>>()?;
-        Ok(Self { rules, patterns })
-    }
-
     /// Whether it has no line.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -121,20 +99,22 @@ impl GroupTable {
     }
 }
 
-fn read(rule: &GroupRule) -> Result<(GroupPattern, Vec<Permission>), InvalidGroup> {
+fn read(rule: &GroupRule) -> Result<(GroupPattern, Vec<Permission>), String> {
     if rule.group.is_empty() {
-        return Err(InvalidGroup::Empty);
+        return Err("group must not be empty".to_owned());
     }
     let pattern = if rule.group.contains('=') {
-        let pattern = NamePattern::parse(&rule.group).ok_or(InvalidGroup::DistinguishedName)?;
-        GroupPattern::Distinguished(pattern)
+        let invalid = "group has a `=` and is not a distinguished name (RFC 4514)";
+        GroupPattern::Distinguished(NamePattern::parse(&rule.group).ok_or(invalid)?)
     } else {
         let characters = rule.group.chars();
         let characters = characters.map(|c| (c != '*').then_some(c));
         GroupPattern::Plain(Pattern::new(characters, Some('/')))
     };
     let scopes = rule.scopes.iter().map(|scope| Permission::parse(scope));
-    Ok((pattern, scopes.collect::<Result<_, _>>()?))
+    let scopes = scopes.collect::<Result<_, _>>();
+    let scopes = scopes.map_err(|invalid| format!("each of scopes {invalid}"))?;
+    Ok((pattern, scopes))
 }
 
 impl GroupPattern {
@@ -151,14 +131,15 @@ impl GroupPattern {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scope::InvalidScope;
 
-    fn table(rules: &[(&str, &[&str])]) -> Result<GroupTable, (usize, InvalidGroup)> {
+    fn table(rules: &[(&str, &[&str])]) -> Result<GroupTable, String> {
         let rule = |(group, scopes): &(&str, &[&str])| GroupRule {
             iam: None,
             group: (*group).to_owned(),
             scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
         };
-        GroupTable::new(rules.iter().map(rule).collect())
+        rules.iter().map(rule).collect::<Vec<_>>().try_into()
     }
 
     fn scopes(table: &GroupTable, groups: &[&str]) -> Vec<String> {
@@ -206,7 +187,7 @@ mod tests {
             rule(Some("partners"), "partners:admin"),
             rule(None, "read"),
         ];
-        let table = GroupTable::new(rules).expect("a table");
+        let table = GroupTable::try_from(rules).expect("a table");
         assert_eq!(table.iams().collect::<Vec<_>>(), ["corp", "partners"]);
         let groups = ["admins".to_owned()];
         for (iam, own, other) in [
@@ -254,15 +235,18 @@ mod tests {
 
     #[test]
     fn invalid_lines_are_refused_with_their_number() {
+        let no_name = "group has a `=` and is not a distinguished name (RFC 4514)";
+        let no_scope = format!("each of scopes {}", InvalidScope::Grammar);
+        let no_scope = no_scope.as_str();
         for (rule, invalid) in [
-            (("", &["s"]), InvalidGroup::Empty),
-            (("cn=", &["s"]), InvalidGroup::DistinguishedName),
-            (("a", &["s s"]), InvalidGroup::Scope(InvalidScope::Grammar)),
-            (("a", &[""]), InvalidGroup::Scope(InvalidScope::Grammar)),
+            (("", &["s"]), "group must not be empty"),
+            (("cn=", &["s"]), no_name),
+            (("a", &["s s"]), no_scope),
+            (("a", &[""]), no_scope),
         ] {
             let (group, scopes) = rule;
             let refused = table(&[("a", &["s"]), (group, scopes)]).map(|_| ());
-            assert_eq!(refused, Err((1, invalid)), "{rule:?}");
+            assert_eq!(refused, Err(format!("line 2: {invalid}")), "{rule:?}");
         }
     }
 }

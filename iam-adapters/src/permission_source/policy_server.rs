@@ -2,9 +2,8 @@
 //! data API: the response to `{"input": …}` is `{"result": ["scope", …]}`.
 
 use reqwest::StatusCode;
-use reqwest::header::CONTENT_TYPE;
 use secrecy::{ExposeSecret as _, SecretString};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use url::Url;
 
 use crate::client::UpstreamClient;
@@ -27,19 +26,6 @@ pub struct PolicyServer {
     pub client: UpstreamClient,
 }
 
-#[derive(Serialize)]
-struct DecisionRequest<'a> {
-    input: DecisionInput<'a>,
-}
-
-#[derive(Serialize)]
-struct DecisionInput<'a> {
-    iam: &'a str,
-    subject: &'a str,
-    groups: Option<&'a [String]>,
-    permissions: Vec<&'a str>,
-}
-
 /// Without `result` the decision is undefined, which is not "no permissions".
 #[derive(Deserialize)]
 struct DecisionResponse {
@@ -54,18 +40,16 @@ impl PolicyServer {
         at_iam: &Permissions,
         groups: Option<&[String]>,
     ) -> Result<Permissions, IamError> {
-        let request = DecisionRequest {
-            input: DecisionInput {
-                iam,
-                subject: subject.as_str(),
-                groups,
-                permissions: at_iam.iter().map(Permission::as_str).collect(),
+        let permissions: Vec<_> = at_iam.iter().map(Permission::as_str).collect();
+        let request = serde_json::json!({
+            "input": {
+                "iam": iam,
+                "subject": subject.as_str(),
+                "groups": groups,
+                "permissions": permissions,
             },
-        };
-        let body = serde_json::to_vec(&request)
-            .map_err(|_| IamError::Unreadable("the request cannot be written".into()))?;
-        let mut call = self.client.post(&self.url);
-        call = call.header(CONTENT_TYPE, "application/json").body(body);
+        });
+        let mut call = self.client.post(&self.url).json(&request);
         if let Some(token) = &self.token {
             call = call.bearer_auth(token.expose_secret());
         }

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use parking_lot::Mutex;
 use strum::IntoStaticStr;
 
-use crate::client_address::Network;
 use crate::clock::{Clock, Moment};
 use crate::types::Subject;
 
@@ -60,7 +60,7 @@ pub enum Requester {
     /// The e-mail address of a login.
     Account(Box<str>),
     /// The IPv4 address or the IPv6 /48 of a login.
-    Network(Network),
+    Network(IpNet),
     /// The user of a session.
     Subject(Subject),
 }

@@ -8,20 +8,21 @@ use opentelemetry::trace::SpanBuilder;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use super::{Observer, Operation};
+use super::{CallEvent, Observer, Operation};
 use crate::error::IamError;
 use crate::name::Name as _;
 use crate::trace::{self, ChildSpan};
 
 /// Observes the calls of one operation.
-#[derive(Debug)]
+#[derive(derive_more::Debug)]
 pub(super) struct Observation {
     /// The IAM's name in the configuration.
     pub(super) iam: Arc<str>,
     /// The adapter's name.
     pub(super) kind: &'static str,
     pub(super) operation: Operation,
-    pub(super) observer: Arc<dyn Observer>,
+    #[debug(skip)]
+    pub(super) observer: Observer,
 }
 
 impl Observation {
@@ -63,6 +64,11 @@ impl Observation {
 
     /// Reports a result without a span.
     pub(super) fn report(&self, result: Result<(), &IamError>, took: Duration) {
-        self.observer.called(self.operation, result, took);
+        let operation = self.operation;
+        (self.observer)(&CallEvent::Called {
+            operation,
+            result,
+            took,
+        });
     }
 }

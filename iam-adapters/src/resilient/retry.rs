@@ -7,19 +7,6 @@ use futures_util::FutureExt as _;
 use super::{Operation, Permit};
 use crate::error::IamError;
 
-/// How many retries follow if the IAM cannot be reached. None for a login, because two wrong passwords
-/// in a row may lock the account.
-const fn retries(operation: Operation) -> u32 {
-    match operation {
-        Operation::Login => 0,
-        Operation::Introspection
-        | Operation::Logout
-        | Operation::Keys
-        | Operation::Probe
-        | Operation::Permissions => 1,
-    }
-}
-
 /// Makes the attempts of one call. The permit of the circuit breaker has the budget of retries.
 pub(super) async fn with_retries<T, F>(
     operation: Operation,
@@ -29,16 +16,17 @@ pub(super) async fn with_retries<T, F>(
 where
     F: Future<Output = Result<T, IamError>>,
 {
-    let mut retries = retries(operation);
+    // A login is not retried, because two wrong passwords in a row may lock the account.
+    let mut may_retry = operation != Operation::Login;
     loop {
         // A panic of the adapter is a fault of this call, which is counted and logged as any other.
         let caught = AssertUnwindSafe(attempt()).catch_unwind().await;
         let panicked = |_| Err(IamError::Unreadable("the adapter panicked".into()));
         match caught.unwrap_or_else(panicked) {
             Err(IamError::Unreachable(_) | IamError::Disconnected(_))
-                if retries > 0 && permit.is_none_or(Permit::take_retry) =>
+                if may_retry && permit.is_none_or(Permit::take_retry) =>
             {
-                retries -= 1;
+                may_retry = false;
             }
             result => return result,
         }

@@ -13,23 +13,27 @@ mod requesters;
 mod retries;
 mod waiting;
 
-#[derive(Debug, Default)]
-struct RecordingObserver {
+#[derive(Default)]
+struct Observed {
     calls: Mutex<Vec<(Operation, Option<&'static str>)>>,
     circuits: Mutex<Vec<(Operation, Circuit)>>,
 }
 
-impl Observer for RecordingObserver {
-    fn called(&self, operation: Operation, result: Result<(), &IamError>, _: Duration) {
-        let outcome = result.err().map(IamError::kind);
-        self.calls.lock().unwrap().push((operation, outcome));
+impl Observed {
+    fn record(&self, event: &CallEvent<'_>) {
+        match *event {
+            CallEvent::Called {
+                operation, result, ..
+            } => {
+                let outcome = result.err().map(IamError::kind);
+                self.calls.lock().unwrap().push((operation, outcome));
+            }
+            CallEvent::Circuit { operation, circuit } => {
+                self.circuits.lock().unwrap().push((operation, circuit));
+            }
+            CallEvent::Clock { .. } => {}
+        }
     }
-
-    fn circuit(&self, operation: Operation, circuit: Circuit) {
-        self.circuits.lock().unwrap().push((operation, circuit));
-    }
-
-    fn clock(&self, _: f64) {}
 }
 
 fn session() -> UpstreamSession {
@@ -43,7 +47,7 @@ fn session() -> UpstreamSession {
 fn resilient(
     adapter: &Arc<ScriptedAdapter>,
     concurrency: usize,
-) -> (Arc<ResilientAdapter>, Arc<RecordingObserver>) {
+) -> (Arc<ResilientAdapter>, Arc<Observed>) {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     resilient_at(&clock, adapter, concurrency)
 }
@@ -52,7 +56,7 @@ fn resilient_at(
     clock: &Arc<ManualClock>,
     adapter: &Arc<ScriptedAdapter>,
     concurrency: usize,
-) -> (Arc<ResilientAdapter>, Arc<RecordingObserver>) {
+) -> (Arc<ResilientAdapter>, Arc<Observed>) {
     let limit = |seconds| CallLimit {
         deadline: Duration::from_secs(seconds),
         concurrency,
@@ -64,13 +68,14 @@ fn resilient_at(
         keys: limit(2),
         probe: limit(2),
     };
-    let observer = Arc::<RecordingObserver>::default();
+    let events = Arc::<Observed>::default();
     let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(clock);
-    let as_observer: Arc<dyn Observer> = Arc::<RecordingObserver>::clone(&observer);
+    let recording = Arc::clone(&events);
+    let observer: Observer = Arc::new(move |event: &CallEvent<'_>| recording.record(event));
     let adapter: Arc<dyn IamAdapter> = Arc::<ScriptedAdapter>::clone(adapter);
     let adapter = Arc::new(ArcSwap::from_pointee(adapter));
-    let iam = ResilientAdapter::new(&"tested".into(), adapter, limits, &clock, &as_observer);
-    (Arc::new(iam), observer)
+    let iam = ResilientAdapter::new(&"tested".into(), adapter, limits, &clock, &observer);
+    (Arc::new(iam), events)
 }
 
 fn unreachable() -> IamError {

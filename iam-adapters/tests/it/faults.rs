@@ -59,7 +59,8 @@ fn adapter(protocol: &WireProtocol, url: &str) -> Arc<dyn IamAdapter> {
     let kind = registry.kind(protocol.adapter).expect("a kind");
     let section = serde_json::from_value(section).expect("a section");
     let settings = kind.read(section).expect("settings");
-    settings.connect(clock, deadline, None).expect("an adapter")
+    let adapter = settings.connect("iam.corp", clock, deadline, None);
+    adapter.expect("an adapter")
 }
 
 /// An adapter whose operation calls this path, and its server, at which that succeeds.

@@ -48,7 +48,8 @@ fn settings_with(url: &str, changes: &Value) -> KeycloakSettings {
 
 fn adapter_with(url: &str, changes: &Value) -> Arc<dyn IamAdapter> {
     let clock = Arc::new(SystemClock::default());
-    let adapter = settings_with(url, changes).connect(clock, CONNECT_DEADLINE, None);
+    let settings = settings_with(url, changes);
+    let adapter = settings.connect("iam.keycloak", clock, CONNECT_DEADLINE, None);
     adapter.expect("an adapter")
 }
 

@@ -34,7 +34,7 @@ fn adapter_with(upstream: &ScriptedUpstream, changes: &Value) -> Arc<dyn IamAdap
     }
     let settings: KratosSettings = serde_json::from_value(settings).expect("settings");
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1)));
-    let adapter = settings.connect(clock, Duration::from_secs(5), None);
+    let adapter = settings.connect("iam.kratos", clock, Duration::from_secs(5), None);
     adapter.expect("an adapter")
 }
 
@@ -453,4 +453,14 @@ async fn probe_needs_a_kratos_that_is_ready() {
         upstream.on(READY, answer);
         assert_eq!(kind(&kratos.probe().await), expected);
     }
+}
+
+/// The section of the settings can have any name.
+#[tokio::test]
+async fn fault_of_a_wrong_address_names_the_setting_and_no_section() {
+    let upstream = healthy().await;
+    upstream.on(READY, Answer::html(404));
+    let probed = adapter(&upstream).probe().await;
+    let fault = probed.expect_err("a wrong address").to_string();
+    assert!(fault.contains("status 404: check url"), "{fault}");
 }

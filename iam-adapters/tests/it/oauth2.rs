@@ -116,7 +116,7 @@ fn settings_with(upstream: &ScriptedUpstream, changes: &Value) -> OAuth2Settings
 fn adapter_with(upstream: &ScriptedUpstream, changes: &Value) -> Arc<dyn IamAdapter> {
     let clock = Arc::new(ManualClock::at(Duration::from_secs(NOW)));
     let settings = settings_with(upstream, changes);
-    let adapter = settings.connect(clock, Duration::from_secs(5), None);
+    let adapter = settings.connect("iam.oauth2", clock, Duration::from_secs(5), None);
     adapter.expect("an adapter")
 }
 

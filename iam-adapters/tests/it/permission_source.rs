@@ -8,7 +8,7 @@ use iam_adapters::client::UpstreamClient;
 use iam_adapters::permission_source::{
     GroupRule, GroupTable, PermissionSource, PolicyServer, WithPermissionSource,
 };
-use iam_adapters::resilient::{CallLimit, CallLimits, Circuit, Observer, Operation};
+use iam_adapters::resilient::{CallEvent, CallLimit, CallLimits, Circuit, Observer, Operation};
 use iam_adapters::{
     Clock, IamAdapter, IamError, Introspection, Misconfiguration, Permissions, ResilientAdapter,
     Subject,
@@ -131,27 +131,29 @@ fn debug_of_the_policy_server_hides_the_token() {
     );
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Calls(
     Mutex<Vec<(Operation, Option<&'static str>)>>,
     Mutex<Vec<(Operation, Circuit)>>,
 );
 
-impl Observer for Calls {
-    fn called(&self, operation: Operation, result: Result<(), &IamError>, _: Duration) {
-        let outcome = result.err().map(IamError::kind);
-        self.0
-            .lock()
-            .expect("not poisoned")
-            .push((operation, outcome));
+impl Calls {
+    fn record(&self, event: &CallEvent<'_>) {
+        match *event {
+            CallEvent::Called {
+                operation, result, ..
+            } => {
+                let outcome = result.err().map(IamError::kind);
+                let mut calls = self.0.lock().expect("not poisoned");
+                calls.push((operation, outcome));
+            }
+            CallEvent::Circuit { operation, circuit } => {
+                let mut circuits = self.1.lock().expect("not poisoned");
+                circuits.push((operation, circuit));
+            }
+            CallEvent::Clock { .. } => {}
+        }
     }
-
-    fn circuit(&self, operation: Operation, circuit: Circuit) {
-        let mut circuits = self.1.lock().expect("not poisoned");
-        circuits.push((operation, circuit));
-    }
-
-    fn clock(&self, _: f64) {}
 }
 
 fn with_source(iam: &str, source: PermissionSource) -> (WithPermissionSource, Arc<Calls>) {
@@ -171,7 +173,8 @@ fn with_source_at(
         probe: LIMIT,
     };
     let calls = Arc::<Calls>::default();
-    let observer: Arc<dyn Observer> = Arc::<Calls>::clone(&calls);
+    let recording = Arc::clone(&calls);
+    let observer: Observer = Arc::new(move |event: &CallEvent<'_>| recording.record(event));
     let name = "tested".into();
     let iam = Arc::new(ArcSwap::from_pointee(adapter(iam)));
     let iam = ResilientAdapter::new(&name, iam, limits, clock, &observer);
@@ -186,7 +189,7 @@ fn team_table() -> PermissionSource {
         group: "/team/*".to_owned(),
         scopes: vec!["orders:read".to_owned()],
     }];
-    PermissionSource::Groups(GroupTable::new(rules).expect("a table"))
+    PermissionSource::Groups(GroupTable::try_from(rules).expect("a table"))
 }
 
 #[tokio::test]

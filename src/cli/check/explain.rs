@@ -82,9 +82,7 @@ impl Explanation<'_> {
         let cause = names.iter().find_map(|name| {
             let value = adapter.json().get(name).and_then(Value::as_str);
             let value = value.filter(|value| !value.is_empty())?;
-            let key = self
-                .section
-                .own_key(&format!("iam.{}.{name}", adapter.name()));
+            let key = format!("{}.{name}", self.section.key());
             Some(match *name {
                 "permissions_client" => format!(
                     ": {key}: there is no client {value:?}, or the account has none of its roles"
@@ -224,7 +222,7 @@ mod tests {
             group: "/team/*".to_owned(),
             scopes: vec!["read".to_owned()],
         };
-        let table = PermissionSource::Groups(GroupTable::new(vec![rule]).unwrap());
+        let table = PermissionSource::Groups(GroupTable::try_from(vec![rule]).unwrap());
         let server = policy_server();
         let (table, server) = (Some(&table), Some(&server));
         let groups = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());

@@ -48,13 +48,14 @@ impl AdapterSettings for SampleSettings {
         NAME
     }
 
-    fn problems(&self, production: bool) -> Vec<String> {
-        let problem = production.then(|| "iam.sample: is for development".to_owned());
+    fn problems(&self, section: &str, production: bool) -> Vec<String> {
+        let problem = production.then(|| format!("{section}: is for development"));
         problem.into_iter().collect()
     }
 
     fn connect(
         &self,
+        _: &str,
         _: Arc<dyn Clock>,
         _: Duration,
         _: Option<&Arc<dyn IamAdapter>>,

@@ -17,10 +17,10 @@ use crate::startup::{self, ServiceDependencies};
 use crate::{config, http};
 
 fn app_state(lifecycle: &Lifecycle) -> Data<AppState> {
-    let settings =
-        config::load(None, &BTreeMap::new(), &config::sample::registry()).expect("settings");
-    let parts =
-        ServiceDependencies::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
+    let (variables, registry) = (BTreeMap::new(), config::sample::registry());
+    let clock = Arc::new(SystemClock::default());
+    let loaded = ServiceDependencies::load(None, &variables, &registry, clock);
+    let (settings, parts) = loaded.expect("parts");
     let parts = ServiceDependencies {
         lifecycle: lifecycle.clone(),
         ..parts
@@ -30,8 +30,7 @@ fn app_state(lifecycle: &Lifecycle) -> Data<AppState> {
         ..ScriptedIam::default()
     });
     parts.iams[0].store(Arc::new(iam));
-    let connected = startup::connect(&settings, &parts);
-    Data::new(connected.app_state(&settings, &parts))
+    Data::new(startup::connect(&settings, &parts))
 }
 
 /// The levels of the lines of requests.

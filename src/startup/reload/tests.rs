@@ -14,7 +14,8 @@ use test_support::scripted_upstream::oauth2::DJANGO_OAUTH_TOOLKIT;
 use test_support::scripted_upstream::{PROTOCOLS, ScriptedUpstream, WireProtocol};
 
 use super::*;
-use crate::startup::{Service, connect};
+use crate::http::AppState;
+use crate::startup::connect;
 
 /// A time at which the tokens of every protocol are valid.
 const NOW: Duration = Duration::from_secs(4_000_000_000);
@@ -45,7 +46,9 @@ impl ReloadFixture {
         let clock = Arc::new(ManualClock::at(NOW));
         let loaded = ServiceDependencies::load(None, &variables, &registry, clock);
         let (settings, parts) = loaded.unwrap();
-        let Service { gateway, health } = connect(&settings, &parts);
+        let AppState {
+            gateway, health, ..
+        } = connect(&settings, &parts);
         Self {
             upstream,
             poller: FilePoller::new(&settings, &parts, &gateway, &health),

@@ -20,8 +20,8 @@ impl Metrics {
         let keys = &gateway.replica.keys;
         // A key that is no longer in use has no series, so their number stays bounded.
         families.key_age.clear();
-        families.describe_keys(&keys.signing, gateway.now());
-        families.describe_keys(&keys.sealing, gateway.now());
+        families.describe_keys(&keys.signing, gateway.replica.clock.now());
+        families.describe_keys(&keys.sealing, gateway.replica.clock.now());
         for purpose in [SigningKey::PURPOSE, SealingKey::PURPOSE, IDENTIFIERS] {
             let differ = families.keys_differ.get_or_create(&[("purpose", purpose)]);
             differ.set(i64::from(keys.differ(purpose)));
@@ -60,7 +60,7 @@ impl Families {
         self.key_age.get_or_create(&labels).set(age);
         let count = number(key_set.count());
         self.keys.get_or_create(&[purpose]).set(count);
-        let unreadable = i64::from(keys.has_unreadable_folder());
+        let unreadable = i64::from(keys.problem().is_some());
         self.keys_unreadable
             .get_or_create(&[purpose])
             .set(unreadable);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use iam_adapters::Clock;
-use iam_adapters::client::{ClientError, UpstreamClient};
+use iam_adapters::client::UpstreamClient;
 use opentelemetry::Context;
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
@@ -28,7 +28,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use url::Url;
 
-use crate::config::TraceSettings;
+use crate::config::{ConfigErrors, TraceSettings};
 use crate::telemetry::metrics::{Metrics, SpanOutcome};
 
 /// The most spans that wait, and those of one export: the defaults of the SDKs
@@ -205,22 +205,23 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// A client; does not connect. `None` if traces are off.
+    /// A client; does not connect. `None` if traces are off, or with a problem.
     pub(crate) fn new(
         settings: &TraceSettings,
         clock: Arc<dyn Clock>,
-    ) -> Result<Option<Self>, ClientError> {
-        let Some(url) = settings.url() else {
-            return Ok(None);
-        };
+        problems: &mut ConfigErrors,
+    ) -> Option<Self> {
+        let url = settings.url()?;
         let ca_file = settings.ca_file.as_deref();
-        Ok(Some(Self {
-            client: UpstreamClient::new(settings.timeout, ca_file, None, clock)?,
+        let client = UpstreamClient::new(settings.timeout, ca_file, None, clock);
+        let refused = |error| problems.add_lines(&format!("traces.{error}"));
+        Some(Self {
+            client: client.map_err(refused).ok()?,
             url,
             // The settings were checked when they were read.
             headers: settings.header_list().unwrap_or_default(),
             deadline: settings.timeout,
-        }))
+        })
     }
 
     /// Sends an export; returns how many spans were rejected and the Collector's message, or why nothing was
@@ -272,7 +273,7 @@ mod tests {
 
     #[test]
     fn spans_beyond_the_queue_are_dropped_and_counted() {
-        let metrics = Arc::<Metrics>::default();
+        let metrics = Arc::new(Metrics::new(&[]));
         let queue = SpanQueue::new(Arc::clone(&metrics));
         end_spans(&queue, QUEUE_MAX + 3);
         assert_eq!(count(&metrics, "dropped"), 3);
@@ -285,12 +286,12 @@ mod tests {
     /// An exporter to this Collector, with an empty queue.
     fn exporter(collector: &ScriptedUpstream) -> (SpanExporter, SpanQueue, Arc<Metrics>) {
         let settings = TraceSettings {
-            endpoint: Some(collector.url().parse::<Url>().unwrap().into()),
+            endpoint: Some(collector.url().try_into().unwrap()),
             ..TraceSettings::default()
         };
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Duration::ZERO));
-        let collector = Collector::new(&settings, clock).unwrap().unwrap();
-        let metrics = Arc::<Metrics>::default();
+        let collector = Collector::new(&settings, clock, &mut ConfigErrors::default()).unwrap();
+        let metrics = Arc::new(Metrics::new(&[]));
         let queue = SpanQueue::new(Arc::clone(&metrics));
         let resource = Resource::builder_empty().build();
         let exporter = SpanExporter::new(queue.clone(), collector, resource);

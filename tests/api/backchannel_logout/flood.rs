@@ -1,10 +1,15 @@
 //! Many forged logout tokens, and a genuine one among them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::TcpStream;
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
+use auth_gateway::startup::ServiceDependencies;
 use test_support::client::Response;
 use test_support::endpoints::BACKCHANNEL_LOGOUT;
-use test_support::gateway::TestGateway;
+use test_support::gateway::{TestGateway, manual_clock, prepare};
+use test_support::suite::IamFixture;
 use test_support::wire::{Connection, chunked};
 
 use super::{FORM, LogoutFixture};
@@ -68,19 +73,32 @@ async fn address_with_too_many_forged_logout_tokens_is_limited_and_the_iam_is_no
     assert_eq!(fixture.key_fetches(), 1, "the IAM receives no further call");
 }
 
-/// A new connection for each token would cost more than its refusal.
-#[test]
-fn connection_with_too_many_forged_logout_tokens_stays_open() {
-    let gateway = TestGateway::start(&[]);
-    let mut connection = Connection::to(gateway.addresses().public);
-    let request = format!(
+fn forged_token() -> String {
+    format!(
         "POST {BACKCHANNEL_LOGOUT} HTTP/1.1\r\nHost: gateway\r\nContent-Type: {FORM}\r\n\
          Content-Length: 18\r\n\r\nlogout_token=a.b.c"
-    );
+    )
+}
+
+/// Sends forged tokens until the address is limited.
+fn limit(connection: &mut Connection<TcpStream>) {
+    let request = forged_token();
     let statuses: Vec<_> = (0..53)
         .map(|_| connection.send(&request).answer().status)
         .collect();
     assert_eq!(statuses, [[400; 50].as_slice(), &[429; 3]].concat());
+}
+
+/// A new connection for each token would cost more than its refusal.
+#[test]
+fn connection_with_too_many_forged_logout_tokens_stays_open() {
+    let gateway = IamFixture::in_memory().gateway();
+    let mut connection = Connection::to(gateway.addresses().public);
+    limit(&mut connection);
+    let request = forged_token();
+    // By its head: the handler would refuse the media type.
+    let plain = request.replace(FORM, "text/plain");
+    assert_eq!(connection.send(plain).answer().status, 429);
     // It has the same response whether it is refused by its head or by its handler: with an absolute target, or with a
     // body that the head does not measure.
     let absolute = request.replace(
@@ -109,6 +127,35 @@ fn connection_with_too_many_forged_logout_tokens_stays_open() {
     });
     assert_eq!(responses[0].0, 429);
     assert_eq!([&responses[1], &responses[2]], [&responses[0]; 2]);
+}
+
+#[test]
+fn management_listener_has_no_path_for_logout_tokens_of_a_limited_sender_either() {
+    let gateway = IamFixture::in_memory().gateway();
+    limit(&mut Connection::to(gateway.addresses().public));
+    let mut connection = Connection::to(gateway.addresses().management);
+    assert_eq!(connection.send(forged_token()).answer().status, 404);
+}
+
+#[test]
+fn draining_gateway_refuses_a_limited_sender_as_any_other() {
+    let (settings, prepared) = prepare(None, &[], manual_clock());
+    let lifecycle = prepared.lifecycle.clone();
+    let iam = IamFixture::in_memory().administrator.adapter();
+    let gateway = TestGateway::from_parts(
+        settings,
+        ServiceDependencies {
+            iams: vec![Arc::new(ArcSwap::from_pointee(iam))],
+            ..prepared
+        },
+    );
+    let mut connection = Connection::to(gateway.addresses().public);
+    limit(&mut connection);
+    lifecycle.drain();
+    assert_eq!(connection.send(forged_token()).answer().status, 503);
+    let exposition = exposition(&gateway);
+    let shed = "auth_gateway_shed_total{reason=\"draining\"}";
+    assert_eq!(exposition.count(shed), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,10 +4,9 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth_gateway::startup::ServiceDependencies;
 use iam_adapters::clock::SystemClock;
 use test_support::endpoints::{LOGIN, TOKEN};
-use test_support::gateway::{TestGateway, scripted_keycloak_settings, settings};
+use test_support::gateway::{TestGateway, prepare, scripted_keycloak_settings};
 use test_support::wire::{ALICE, get, post};
 
 use super::{connect, exchange, in_form, refused, session};
@@ -95,9 +94,7 @@ fn connection_beyond_the_limit_is_refused_with_a_complete_503_response() {
 /// Every delay exceeds this limit once the worker has been measured.
 #[test]
 fn worker_that_is_behind_refuses_expensive_requests_and_keeps_the_connection() {
-    let settings = settings(&[]);
-    let mut parts =
-        ServiceDependencies::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
+    let (settings, mut parts) = prepare(None, &[], Arc::new(SystemClock::default()));
     parts.timeouts.queue_delay = Duration::ZERO;
     let gateway = TestGateway::with_namespaces(settings, parts);
     let mut connection = connect(&gateway);

@@ -10,7 +10,7 @@ use auth_gateway::startup::ServiceDependencies;
 use auth_gateway_server::ConnectionTimeouts;
 use iam_adapters::clock::SystemClock;
 use test_support::endpoints::LOGIN;
-use test_support::gateway::{TestGateway, settings};
+use test_support::gateway::{TestGateway, prepare};
 use test_support::wire::{ALICE, Connection, get, post};
 
 use super::{connect, in_form, refused};
@@ -48,9 +48,7 @@ pub(super) fn with_timeouts_after<S: Into<String>>(
 fn settings_and_parts(
     change: impl FnOnce(&mut ConnectionTimeouts),
 ) -> (Settings, ServiceDependencies) {
-    let settings = settings(&[]);
-    let mut parts =
-        ServiceDependencies::prepare(&settings, Arc::new(SystemClock::default())).expect("parts");
+    let (settings, mut parts) = prepare(None, &[], Arc::new(SystemClock::default()));
     parts.timeouts = ConnectionTimeouts {
         head: FOR_EVER,
         body: FOR_EVER,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use auth_gateway_core::Random;
 use auth_gateway_core::error::Internal;
 use aws_lc_rs::rand::SystemRandom;
-use test_support::gateway::{TestGateway, manual_clock, prepare, settings};
+use test_support::gateway::{TestGateway, manual_clock, prepare};
 
 use super::BROKEN;
 
@@ -25,8 +25,8 @@ impl Random for SwitchableRandom {
 
 #[tokio::test]
 async fn without_random_numbers_login_and_exchange_are_faults_and_no_refusals() {
-    let (settings, random) = (settings(&[]), Arc::<SwitchableRandom>::default());
-    let mut parts = prepare(&settings, manual_clock());
+    let random = Arc::<SwitchableRandom>::default();
+    let (settings, mut parts) = prepare(None, &[], manual_clock());
     parts.random = Arc::<SwitchableRandom>::clone(&random);
     let gateway = TestGateway::with_namespaces(settings, parts);
     let log_in = async || {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use auth_gateway_core::keys;
+use auth_gateway_core::keys::{self, FileTimes};
 use test_support::client::Session;
 use test_support::endpoints::JWKS;
 use test_support::gateway::TestGateway;
@@ -41,8 +41,13 @@ impl Caching {
 fn rotate(fixture: &KeyRotationFixture, folder: Folder) -> bool {
     let mut files = keys::read_dir(&fixture.master(folder)).expect("a folder");
     files.sort_by_key(|(_, key)| key.first_use());
-    let first_uses: Vec<_> = files.iter().map(|(_, key)| key.first_use()).collect();
-    let plan = keys::plan(&first_uses, folder.times(), EVERY, fixture.now());
+    let file_times = files.iter().map(|(_, key)| FileTimes {
+        first_use: key.first_use(),
+        // Not that of the machine.
+        written: key.first_use(),
+    });
+    let file_times: Vec<_> = file_times.collect();
+    let plan = keys::plan(&file_times, folder.times(), EVERY, fixture.now());
     for retired in plan.retired {
         fs::remove_file(&files[retired].0).expect("removed");
     }

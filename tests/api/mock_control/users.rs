@@ -71,7 +71,7 @@ async fn user_without_address_or_password_or_with_an_invalid_permission_is_refus
         (json!({"email": CAROL}), "missing field `password`"),
         (
             json!({"email": "carol", "password": "x"}),
-            "not an e-mail address",
+            "`email` is not an e-mail address",
         ),
         (
             json!({"email": CAROL, "password": ""}),

@@ -2,7 +2,9 @@
 
 use reqwest::Method;
 use serde_json::json;
+use test_support::endpoints::BACKCHANNEL_LOGOUT;
 use test_support::gateway::TestGateway;
+use test_support::wire::Connection;
 
 use crate::namespace::{ALICE, Namespace, READ, gateway, gateway_with};
 
@@ -73,6 +75,23 @@ async fn open_circuit_of_one_namespace_does_not_affect_another() {
     other.session(ALICE).await;
     assert_eq!(other.ready().await.json()["reasons"], json!([]));
     assert_eq!(one.ready().await.json()["status"], json!("degraded"));
+}
+
+#[test]
+fn sender_of_forged_logout_tokens_is_limited_in_one_namespace_only() {
+    let gateway = gateway();
+    let mut connection = Connection::to(gateway.addresses().public);
+    let mut send = |namespace: &str| {
+        let request = format!(
+            "POST {BACKCHANNEL_LOGOUT} HTTP/1.1\r\nHost: gateway\r\nMock-Namespace: {namespace}\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 18\r\n\r\n\
+             logout_token=a.b.c"
+        );
+        connection.send(request).answer().status
+    };
+    let statuses: Vec<_> = (0..51).map(|_| send("default")).collect();
+    assert_eq!(statuses, [[400; 50].as_slice(), &[429]].concat());
+    assert_eq!(send("other"), 400);
 }
 
 /// A gateway that probes often. An IAM that does not respond holds its probes and logouts for a minute.

@@ -19,7 +19,7 @@ use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use test_support::ManualClock;
 use test_support::client::{Client, Response, Session};
-use test_support::gateway::{TestGateway, prepare, settings};
+use test_support::gateway::{TestGateway, prepare};
 use test_support::suite::verifier::Verifier;
 use test_support::wrapper::wrapped;
 
@@ -104,8 +104,8 @@ impl Replica {
     ) -> Self {
         let clock = Arc::new(clock);
         let iam = Arc::new(RecordingIam::new(mock, Arc::clone(&clock)));
-        let settings = settings(overrides);
-        let prepared = prepare(&settings, Arc::<ManualClock>::clone(&clock));
+        let time = Arc::<ManualClock>::clone(&clock);
+        let (settings, prepared) = prepare(None, overrides, time);
         let parts = ServiceDependencies {
             iams: vec![Arc::new(ArcSwap::from_pointee(wrapped(&iam)))],
             replicas,

@@ -66,7 +66,7 @@ impl ReplicationStream {
 
     /// Tells a gateway that has begun the time of Redis.
     pub(super) fn measure(&self, gateway: &Gateway) {
-        let now = gateway.now();
+        let now = gateway.replica.clock.now();
         let timeline = &gateway.replica.timeline;
         timeline.measured(now, self.clock.now().unix, now);
     }
@@ -86,9 +86,9 @@ impl ReplicationStream {
         self.deliver(number);
         let revocations = &gateway.replica.revocations;
         for revocation in &*self.stored() {
-            revocations.apply_remote(revocation, gateway.now());
+            revocations.apply_remote(revocation, gateway.replica.clock.now());
         }
-        revocations.initial_sync_done(gateway.now());
+        revocations.initial_sync_done(gateway.replica.clock.now());
     }
 
     /// Delivers the pending revocations of a connected replica to all others.
@@ -107,7 +107,7 @@ impl ReplicationStream {
         for gateway in others.filter_map(|(_, other)| other.as_ref()?.upgrade()) {
             for revocation in &pending {
                 let revocations = &gateway.replica.revocations;
-                revocations.apply_remote(revocation, gateway.now());
+                revocations.apply_remote(revocation, gateway.replica.clock.now());
             }
         }
         self.stored().extend(pending);

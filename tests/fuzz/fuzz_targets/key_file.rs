@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use auth_gateway_core::keys::{Key as _, KeyFile, KeyPurpose};
+use auth_gateway_core::keys::{Key as _, KeyFile, KeyPurpose, SealingKey, SigningKey};
 use auth_gateway_fuzz::CANARY;
 use libfuzzer_sys::fuzz_target;
 
@@ -16,7 +16,7 @@ fuzz_target!(|text: &[u8]| {
     };
     let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     assert!((1..=64).contains(&file.kid().len()) && file.kid().chars().all(fit));
-    let (signing, sealing) = (file.to_signing(), file.to_sealing());
+    let (signing, sealing) = (SigningKey::from_file(&file), SealingKey::from_file(&file));
     assert!(signing.is_err() || sealing.is_err());
     if let Ok(key) = &sealing {
         assert_eq!(file.purpose(), Some(KeyPurpose::Sealing));

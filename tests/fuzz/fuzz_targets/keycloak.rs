@@ -72,7 +72,7 @@ impl Fixture {
                 .build()
                 .expect("a runtime"),
             iam: settings
-                .connect(clock, Duration::from_secs(5), None)
+                .connect("iam.keycloak", clock, Duration::from_secs(5), None)
                 .expect("an adapter"),
             upstream,
             credentials: credentials.expect("credentials"),

@@ -160,7 +160,7 @@ pub(super) fn adapter(url: &str, claims: &Value) -> Arc<dyn IamAdapter> {
     let settings: KratosSettings =
         serde_json::from_value(json!({"url": url, "claims": claims})).expect("settings");
     let clock = Arc::new(SystemClock::default());
-    let adapter = settings.connect(clock, Duration::from_secs(5), None);
+    let adapter = settings.connect("iam.kratos", clock, Duration::from_secs(5), None);
     adapter.expect("usable settings")
 }
 

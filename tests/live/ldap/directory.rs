@@ -14,7 +14,6 @@ use iam_adapters::ldap::LdapSettings;
 use iam_adapters::permission_source::{
     GroupRule, GroupTable, PermissionSource, WithPermissionSource,
 };
-use iam_adapters::resilient::Observer;
 use iam_adapters::settings::AdapterSettings as _;
 use iam_adapters::{
     ClaimSources, ClientContext, Clock, Credentials, IamAdapter, IamError, Permission, Permissions,
@@ -29,7 +28,7 @@ use rustls::{ClientConfig, RootCertStore};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use serde_json::{Map, Value, from_value, json};
-use test_support::resilient::NoObserver;
+use test_support::resilient::no_observer;
 use test_support::suite::unique_name;
 use test_support::wait::until;
 use tokio::sync::OnceCell;
@@ -358,7 +357,7 @@ impl Directory {
             group: self.group_dn(&name),
             scopes: vec![name],
         });
-        let table = GroupTable::new(rules.collect()).expect("a table");
+        let table = GroupTable::try_from(rules.collect::<Vec<_>>()).expect("a table");
         self.source.store(Arc::new(PermissionSource::Groups(table)));
     }
 
@@ -405,7 +404,7 @@ fn section(facts: &Facts, more: &Value) -> Value {
 fn adapter(facts: &Facts, more: &Value) -> Arc<dyn IamAdapter> {
     let clock = Arc::new(SystemClock::default());
     let settings: LdapSettings = from_value(section(facts, more)).expect("settings");
-    let adapter = settings.connect(clock, Duration::from_secs(5), None);
+    let adapter = settings.connect("iam.ldap", clock, Duration::from_secs(5), None);
     adapter.expect("usable settings")
 }
 
@@ -415,14 +414,13 @@ fn with_groups(
     more: &Value,
 ) -> Arc<dyn IamAdapter> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let observer: Arc<dyn Observer> = Arc::new(NoObserver);
     let source = Arc::clone(source);
     Arc::new(WithPermissionSource::new(
         &"ldap".into(),
         adapter(facts, more),
         source,
         &clock,
-        &observer,
+        &no_observer(),
     ))
 }
 

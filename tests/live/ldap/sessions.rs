@@ -209,6 +209,28 @@ pub(super) async fn groups_within_groups_are_found_and_long_answers_are_read_in_
     assert_eq!(groups.contains(&company), is_transitive);
 }
 
+pub(super) async fn groups_can_be_ten_deep_within_each_other_and_no_deeper(directory: &Directory) {
+    let user = user(directory).await;
+    let groups_base = format!("ou=groups,{}", directory.facts.base);
+    let adapter = directory.bare(&json!({"groups_base": groups_base}));
+    let mut outermost = directory.user_dn(&user.email);
+    for level in 1..=11 {
+        let name = format!("level-{level}");
+        directory.create_group(&name).await;
+        directory.change_members(&name, &outermost, true).await;
+        outermost = directory.group_dn(&name);
+        let login = log_in(&*adapter, &user.email, PASSWORD).await;
+        if level <= 10 {
+            let groups = login.expect("a login").groups.expect("groups");
+            assert_eq!(groups.len(), level, "{groups:?}");
+            assert!(groups.contains(&outermost), "{groups:?}");
+        } else {
+            let fault = login.expect_err("a fault");
+            assert!(fault.to_string().contains("deeper than 10"), "{fault}");
+        }
+    }
+}
+
 /// A part of the groups would be a wrong answer.
 pub(super) async fn size_limit_that_is_too_small_is_named(directory: &Directory) {
     let user = user(directory).await;

@@ -319,7 +319,7 @@ fn adapter_with_claims(
     let mut settings = OAuth2Settings::read(section).expect("settings");
     settings.client.claims = claims;
     let clock = Arc::new(SystemClock::default());
-    let adapter = settings.connect(clock, Duration::from_secs(5), None);
+    let adapter = settings.connect("iam.oauth2", clock, Duration::from_secs(5), None);
     adapter.expect("usable settings")
 }
 

@@ -95,7 +95,7 @@ impl Server {
         let stream = self.streams.get(stream.as_bytes())?;
         let entries = stream.entries.values().map(|fields| fields[1].as_slice());
         let found =
-            entries.filter(|entry| entry[17] == kind.tag() && entry[18..34] == *id.as_bytes());
+            entries.filter(|entry| entry[17] == kind as u8 && entry[18..34] == *id.as_bytes());
         let until = |entry: &[u8]| u64::from_be_bytes(entry[9..17].try_into().expect("8 bytes"));
         found.map(until).max()
     }

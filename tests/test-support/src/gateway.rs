@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::pending;
 use std::ops::Deref;
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -48,8 +49,7 @@ impl TestGateway {
 
     /// In front of the IAM of the settings.
     pub fn start_with_clock(clock: Arc<dyn Clock>, overrides: &[(&str, &str)]) -> Self {
-        let settings = settings(overrides);
-        let parts = prepare(&settings, clock);
+        let (settings, parts) = prepare(None, overrides, clock);
         Self::with_namespaces(settings, parts)
     }
 
@@ -59,8 +59,7 @@ impl TestGateway {
         clock: Arc<dyn Clock>,
         overrides: &[(&str, &str)],
     ) -> Self {
-        let settings = settings(overrides);
-        let prepared = prepare(&settings, clock);
+        let (settings, prepared) = prepare(None, overrides, clock);
         Self::from_parts(
             settings,
             ServiceDependencies {
@@ -152,9 +151,31 @@ pub fn manual_clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::at(now.expect("a time after 1970")))
 }
 
-/// The parts of a gateway. Its deadlines for clients do not expire on a busy machine.
-pub fn prepare(settings: &Settings, clock: Arc<dyn Clock>) -> ServiceDependencies {
-    let mut parts = ServiceDependencies::prepare(settings, clock).expect("usable settings");
+/// The settings and the parts of a gateway with one worker and free ports. An override is a key
+/// (`session.freshness`) and its value; the settings file is for what a variable cannot express. The deadlines for
+/// clients do not expire on a busy machine. No file is read again: that would replace an adapter of a test.
+pub fn prepare(
+    file: Option<&Path>,
+    overrides: &[(&str, &str)],
+    clock: Arc<dyn Clock>,
+) -> (Settings, ServiceDependencies) {
+    let small = [
+        ("http.listen", "127.0.0.1:0"),
+        ("management.listen", "127.0.0.1:0"),
+        ("http.workers", "1"),
+        ("http.public_url", PUBLIC_URL),
+    ];
+    let variables: BTreeMap<_, _> = small
+        .iter()
+        .chain(overrides)
+        .map(|(key, value)| {
+            let name = key.to_uppercase().replace('.', "__");
+            (format!("AUTH_GATEWAY__{name}"), (*value).to_owned())
+        })
+        .collect();
+    let loaded = ServiceDependencies::load(file, &variables, &auth_gateway_dev::registry(), clock);
+    let (settings, mut parts) = loaded.unwrap_or_else(|invalid| panic!("{invalid}"));
+    parts.source = None;
     let minute = Duration::from_secs(60);
     parts.timeouts = ConnectionTimeouts {
         head: minute,
@@ -163,7 +184,7 @@ pub fn prepare(settings: &Settings, clock: Arc<dyn Clock>) -> ServiceDependencie
         idle: minute,
         queue_delay: minute,
     };
-    parts
+    (settings, parts)
 }
 
 /// The settings of a gateway in front of a Keycloak, real or scripted.
@@ -210,23 +231,4 @@ pub const fn two_scripted_keycloaks_settings<'a>(
         ("iam.other.domains", "other.test"),
         ("iam.other.subject_prefix", "other-"),
     ]
-}
-
-/// Settings with one worker and free ports. An override is a key (`session.freshness`) and its value.
-pub fn settings(overrides: &[(&str, &str)]) -> Settings {
-    let small = [
-        ("http.listen", "127.0.0.1:0"),
-        ("management.listen", "127.0.0.1:0"),
-        ("http.workers", "1"),
-        ("http.public_url", PUBLIC_URL),
-    ];
-    let variables: BTreeMap<_, _> = small
-        .iter()
-        .chain(overrides)
-        .map(|(key, value)| {
-            let name = key.to_uppercase().replace('.', "__");
-            (format!("AUTH_GATEWAY__{name}"), (*value).to_owned())
-        })
-        .collect();
-    auth_gateway_dev::settings(None, &variables).unwrap_or_else(|invalid| panic!("{invalid}"))
 }

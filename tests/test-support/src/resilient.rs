@@ -1,20 +1,14 @@
 //! The decorator of the gateway around an adapter under test.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use iam_adapters::resilient::{CallLimit, CallLimits, Circuit, Observer, Operation};
-use iam_adapters::{Clock, IamAdapter, IamError, ResilientAdapter};
+use iam_adapters::resilient::{CallEvent, CallLimit, CallLimits, Observer};
+use iam_adapters::{Clock, IamAdapter, ResilientAdapter};
 
 /// Ignores every event.
-#[derive(Debug)]
-pub struct NoObserver;
-
-impl Observer for NoObserver {
-    fn called(&self, _: Operation, _: Result<(), &IamError>, _: Duration) {}
-    fn circuit(&self, _: Operation, _: Circuit) {}
-    fn clock(&self, _: f64) {}
+pub fn no_observer() -> Observer {
+    Arc::new(|_: &CallEvent<'_>| {})
 }
 
 /// The adapter in its decorator, with the same limit for each operation.
@@ -31,7 +25,6 @@ pub fn resilient(
         probe: limit,
     };
     let clock: Arc<dyn Clock> = clock;
-    let observer: Arc<dyn Observer> = Arc::new(NoObserver);
     let iam = Arc::new(ArcSwap::from_pointee(iam));
-    ResilientAdapter::new(&"tested".into(), iam, limits, &clock, &observer)
+    ResilientAdapter::new(&"tested".into(), iam, limits, &clock, &no_observer())
 }

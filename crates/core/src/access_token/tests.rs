@@ -21,7 +21,7 @@ fn at(seconds: u64) -> Moment {
 fn key(algorithm: Algorithm, first_use: i64) -> SigningKey {
     let first_use = Timestamp::from_second(first_use).unwrap();
     let file = generate(KeyPurpose::Signing(algorithm), first_use).unwrap();
-    file.to_signing().unwrap()
+    SigningKey::from_file(&file).unwrap()
 }
 
 fn key_set(algorithm: Algorithm) -> KeySet<SigningKey> {

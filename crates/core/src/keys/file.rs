@@ -8,7 +8,7 @@ use josekit::jwk::{Jwk, alg::ec::EcCurve, alg::ed::EdCurve};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use super::{Algorithm, KeyError, SealingKey, SigningKey};
+use super::{Algorithm, KeyError, SealingKey};
 use crate::base64url::BASE64;
 
 /// The member of the JWK with the time of first use (RFC 3339).
@@ -28,9 +28,9 @@ pub enum KeyPurpose {
 
 /// The content of a key file.
 pub struct KeyFile {
-    jwk: Jwk,
-    kid: String,
-    first_use: Timestamp,
+    pub(super) jwk: Jwk,
+    pub(super) kid: String,
+    pub(super) first_use: Timestamp,
 }
 
 impl KeyFile {
@@ -77,35 +77,12 @@ impl KeyFile {
         if alg == SealingKey::ALGORITHM {
             return Some(KeyPurpose::Sealing);
         }
-        Algorithm::named(alg).map(KeyPurpose::Signing)
+        alg.parse().ok().map(KeyPurpose::Signing)
     }
 
     pub(super) fn text(&self) -> Zeroizing<String> {
         let jwk = Value::Object(self.jwk.as_ref().clone());
         Zeroizing::new(format!("{jwk:#}\n"))
-    }
-
-    /// The key, ready to sign.
-    ///
-    /// # Errors
-    ///
-    /// [`KeyError`] if it is not a signing key or fails its self-test.
-    pub fn to_signing(&self) -> Result<SigningKey, KeyError> {
-        SigningKey::from_jwk(&self.jwk, &self.kid, self.first_use)
-    }
-
-    /// The key, ready to seal.
-    ///
-    /// # Errors
-    ///
-    /// [`KeyError`] if it is not a sealing key or fails its self-test.
-    pub fn to_sealing(&self) -> Result<SealingKey, KeyError> {
-        if self.purpose() != Some(KeyPurpose::Sealing) || self.jwk.key_type() != "oct" {
-            return Err(KeyError::Invalid("not an A256GCM key"));
-        }
-        is_meant_for(&self.jwk, "enc", &["encrypt", "decrypt"])?;
-        let secret = Zeroizing::new(self.jwk.key_value().unwrap_or_default());
-        SealingKey::new(&secret, &self.kid, self.first_use)
     }
 }
 

@@ -90,7 +90,7 @@ pub fn key_states(files: &[FileTimes], times: Times, now: Timestamp) -> Vec<KeyS
         let successor = files.get(place + 1);
         match successor {
             Some(successor) if place < current => {
-                let end = after(successor.first_use, overlap);
+                let end = after(successor.first_use.max(successor.written), overlap);
                 if end <= now {
                     KeyState::RetiredSince(end)
                 } else {
@@ -111,21 +111,33 @@ pub fn key_states(files: &[FileTimes], times: Times, now: Timestamp) -> Vec<KeyS
     spans.iter().enumerate().map(state).collect()
 }
 
-/// The plan of a rotation that runs now, if each key is used for `every` or a little longer. A second
-/// rotation does nothing: the next key is waiting already.
+/// The plan of a rotation that runs now, if each key is used for `every` or a little longer. `files` are in the order
+/// of first use. A second rotation does nothing: the next key is waiting already.
+///
+/// Gateways use the predecessor of a key until its file has come, also if that is after its first use. But in a folder that
+/// is copied for each rotation, all files are new. So the time of a file counts only if it is more than [`CLOCK_SKEW`]
+/// later than that of the oldest file.
 #[must_use]
-pub fn plan(first_uses: &[Timestamp], times: Times, every: Duration, now: Timestamp) -> Plan {
-    // The times of the files are not used: a folder that is copied for each rotation has new files.
-    let file = |first_use: &Timestamp| FileTimes {
-        first_use: *first_use,
-        written: *first_use,
+pub fn plan(files: &[FileTimes], times: Times, every: Duration, now: Timestamp) -> Plan {
+    let newest = files.last().map(|file| file.first_use);
+    let oldest_file = files.iter().map(|file| file.written).min();
+    let came_late = |file: &FileTimes| {
+        oldest_file.is_some_and(|oldest| file.written > after(oldest, CLOCK_SKEW))
     };
-    let files: Vec<_> = first_uses.iter().map(file).collect();
+    let file = |file: &FileTimes| FileTimes {
+        written: if came_late(file) {
+            file.first_use.max(file.written)
+        } else {
+            file.first_use
+        },
+        ..*file
+    };
+    let files: Vec<_> = files.iter().map(file).collect();
     let states = key_states(&files, times, now);
     let soonest = after(now, lead(times.max_age));
-    let next = match first_uses.last() {
+    let next = match newest {
         None => Some(now),
-        Some(newest) if *newest <= now && after(*newest, every) <= soonest => Some(soonest),
+        Some(newest) if newest <= now && after(newest, every) <= soonest => Some(soonest),
         Some(_) => None,
     };
     let retired = states.iter().enumerate();

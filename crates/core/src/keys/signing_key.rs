@@ -6,12 +6,11 @@ use aws_lc_rs::signature::{
 };
 use base64::Engine as _;
 use iam_adapters::name::Name as _;
-use jiff::Timestamp;
 use josekit::jwk::alg::{ec::EcKeyPair, ed::EdKeyPair, rsa::RsaKeyPair as RsaJwk};
 use josekit::jwk::{Jwk, KeyPair as _};
 use josekit::jws::{ES256, EdDSA, JwsVerifier, RS256};
 use serde_json::Value;
-use strum::IntoStaticStr;
+use strum::{EnumString, IntoStaticStr};
 use zeroize::Zeroizing;
 
 use super::file::is_meant_for;
@@ -22,7 +21,7 @@ use crate::base64url::BASE64;
 const RSA_BITS_MIN: u32 = 2048;
 
 /// How a token is signed (RFC 7518 section 3.1, RFC 8037), by its name in a JOSE header. Each key has one algorithm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "UPPERCASE")]
 pub enum Algorithm {
     /// ECDSA on P-256 with SHA-256.
@@ -37,11 +36,6 @@ pub enum Algorithm {
 impl Algorithm {
     /// Every algorithm.
     pub const ALL: [Self; 3] = [Self::Es256, Self::EdDsa, Self::Rs256];
-
-    pub(super) fn named(name: &str) -> Option<Self> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|algorithm| algorithm.name() == name)
-    }
 }
 
 /// aws-lc signs, because it takes half the time of OpenSSL.
@@ -63,24 +57,6 @@ pub struct SigningKey {
 }
 
 impl SigningKey {
-    /// Reads a private JWK. A test signature proves that the private and the public part match.
-    pub(super) fn from_jwk(jwk: &Jwk, kid: &str, first_use: Timestamp) -> Result<Self, KeyError> {
-        let algorithm = jwk.algorithm().and_then(Algorithm::named);
-        let algorithm = algorithm.ok_or(KeyError::Invalid("alg is not ES256, EdDSA or RS256"))?;
-        is_meant_for(jwk, "sig", &["sign"])?;
-        let (signer, public) = signer(algorithm, jwk)?;
-        let secret = secret(jwk).ok_or(KeyError::Invalid("no key can be derived from it"))?;
-        let key = Self {
-            derivation_key: DerivationKey::new(&secret, kid, first_use),
-            algorithm,
-            signer,
-            random: SystemRandom::new(),
-            public: published(&public, jwk, algorithm, kid)?,
-        };
-        key.self_test()?;
-        Ok(key)
-    }
-
     /// Another library verifies a signature with the public JWK.
     fn self_test(&self) -> Result<(), KeyError> {
         const MESSAGE: &[u8] = b"auth-gateway self-test";
@@ -137,8 +113,27 @@ impl SigningKey {
 impl Key for SigningKey {
     const PURPOSE: &'static str = "signing";
 
+    /// A test signature proves that the private and the public part match.
     fn from_file(file: &KeyFile) -> Result<Self, KeyError> {
-        file.to_signing()
+        let KeyFile {
+            jwk,
+            kid,
+            first_use,
+        } = file;
+        let algorithm = jwk.algorithm().and_then(|name| name.parse().ok());
+        let algorithm = algorithm.ok_or(KeyError::Invalid("alg is not ES256, EdDSA or RS256"))?;
+        is_meant_for(jwk, "sig", &["sign"])?;
+        let (signer, public) = signer(algorithm, jwk)?;
+        let secret = secret(jwk).ok_or(KeyError::Invalid("no key can be derived from it"))?;
+        let key = Self {
+            derivation_key: DerivationKey::new(&secret, kid, *first_use),
+            algorithm,
+            signer,
+            random: SystemRandom::new(),
+            public: published(&public, jwk, algorithm, kid)?,
+        };
+        key.self_test()?;
+        Ok(key)
     }
 
     fn derivation_key(&self) -> &DerivationKey {

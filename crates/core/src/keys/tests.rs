@@ -71,7 +71,9 @@ fn load_sealing(dir: &Path) -> Result<KeySet<SealingKey>, KeyError> {
 
 /// Whether a key can be used for its own or any purpose.
 fn usable(jwk: &Value) -> bool {
-    parsed(jwk).is_ok_and(|file| file.to_signing().is_ok() || file.to_sealing().is_ok())
+    parsed(jwk).is_ok_and(|file| {
+        SigningKey::from_file(&file).is_ok() || SealingKey::from_file(&file).is_ok()
+    })
 }
 
 fn put(dir: &Path, name: &str, jwk: &Value) {

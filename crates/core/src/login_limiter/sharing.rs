@@ -7,7 +7,6 @@ use super::counts::{Counts, Quota};
 use super::known_networks::RETENTION;
 use super::{LoginRateLimiter, nanoseconds};
 use crate::event::{EntryOutcome, Event, Replicated};
-use crate::stream_mac_key::StreamMacKey;
 use crate::timeline::DIFFERENCE_MAX;
 
 /// Publishes login events to the other replicas.
@@ -71,14 +70,9 @@ impl LoginChange {
 }
 
 impl LoginRateLimiter {
-    /// The key that authenticates shared events.
-    #[must_use]
-    pub fn stream_mac_key(&self) -> &StreamMacKey {
-        self.key.entries()
-    }
-
     /// Applies an event of another replica, or of this one before its restart, as if it had happened
-    /// here at that time. Returns whether it is neither expired nor further in the future than clocks may differ.
+    /// here at that time. But a success and a reset also remove failures that are newer, because a count does not have
+    /// the time of each. Returns whether it is neither expired nor further in the future than clocks may differ.
     pub fn apply_remote(&self, event: &LoginEvent) -> bool {
         let moment = self.clock.now();
         let happened = Duration::from_millis(event.at);

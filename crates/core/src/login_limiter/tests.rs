@@ -99,7 +99,7 @@ impl TestLimiter {
         };
         let address = address.map(Into::into);
         let limited = self.login_limiter.limit(
-            self.login_limiter.account(credentials.email()),
+            self.login_limiter.key.account(credentials.email()),
             &credentials,
             address,
             true,
@@ -117,7 +117,7 @@ impl TestLimiter {
         call: impl Future<Output = Result<(), IamError>> + 'a,
     ) -> Pin<Box<dyn Future<Output = Result<(), GatewayError>> + 'a>> {
         Box::pin(self.login_limiter.limit(
-            self.login_limiter.account(credentials.email()),
+            self.login_limiter.key.account(credentials.email()),
             credentials,
             address.map(Into::into),
             true,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use iam_adapters::Moment;
+use strum::FromRepr;
 
 use super::super::error::InvalidSession;
 use super::super::timeline::DIFFERENCE_MAX;
@@ -30,17 +31,19 @@ impl From<Cause> for InvalidSession {
     }
 }
 
-/// Which sessions a revocation ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Which sessions a revocation ends, with the kind's number in the format that replicas share. It is never used for
+/// another kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, FromRepr)]
+#[repr(u8)]
 pub enum RevocationKind {
     /// One gateway session.
-    Session,
+    Session = 1,
     /// Every gateway session that belongs to one IAM session.
-    UpstreamSession,
+    UpstreamSession = 2,
     /// All sessions of a subject that began before a time.
-    Subject,
+    Subject = 3,
     /// All sessions of an IAM that began before a time.
-    Iam,
+    Iam = 4,
 }
 
 impl RevocationKind {
@@ -51,23 +54,6 @@ impl RevocationKind {
         Self::Subject,
         Self::Iam,
     ];
-
-    /// The kind's number in the format that replicas share. It is never used for another kind.
-    #[must_use]
-    pub const fn tag(self) -> u8 {
-        match self {
-            Self::Session => 1,
-            Self::UpstreamSession => 2,
-            Self::Subject => 3,
-            Self::Iam => 4,
-        }
-    }
-
-    /// The kind with this number.
-    #[must_use]
-    pub fn from_tag(tag: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.tag() == tag)
-    }
 
     /// The cause of a revocation of this kind that does not come from a client of this replica. A replica
     /// does not know whether the IAM confirmed a logout elsewhere, so it calls the IAM on its own logouts.

@@ -79,8 +79,8 @@ impl Fixture {
             .map_or(Duration::ZERO, |pause| pause.length)
     }
 
-    fn outcomes(&self) -> [u64; 4] {
-        self.table.outcomes.0
+    fn outcomes(&self) -> [usize; 4] {
+        self.events.logout_outcomes()
     }
 }
 
@@ -245,6 +245,20 @@ fn logout_is_overdue_after_thirty_seconds() {
     assert_eq!(fixture.table.overdue(fixture.clock.now()), Some(overdue));
     fixture.table.succeeded(logout(0).confirmed.id);
     assert_eq!(fixture.table.overdue(fixture.clock.now()), None);
+}
+
+#[test]
+fn outcomes_are_counted_for_the_log_while_logouts_are_overdue() {
+    let mut fixture = Fixture::with(2);
+    fixture.table.succeeded(logout(0).confirmed.id);
+    assert_eq!(fixture.table.logged, None);
+    fixture.clock.advance(OVERDUE);
+    fixture.table.log_change(fixture.clock.now());
+    assert_eq!(fixture.table.logged, Some([0, 0, 0, 0]));
+    fixture.table.succeeded(logout(1).confirmed.id);
+    assert_eq!(fixture.table.logged, Some([1, 0, 0, 0]));
+    fixture.table.log_change(fixture.clock.now());
+    assert_eq!(fixture.table.logged, None);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::*;
 use crate::format::ENTRY_LEN;
 use crate::redis::Address;
 use auth_gateway_core::Keys;
-use auth_gateway_core::event::{Subscriber, Subscribers};
+use auth_gateway_core::event::{Replicated, Subscriber, Subscribers};
 use auth_gateway_core::login_limiter::{Bound, Limits, SlowRate};
 use auth_gateway_core::replica_state::Replicas;
 
@@ -116,7 +116,7 @@ async fn receive(
 ) -> Vec<u64> {
     let redis = redis(newest);
     let log = Log::new(
-        redis.revocations(),
+        redis.stream::<ENTRY_LEN>(Replicated::Revocations),
         AppliedNumbers::default(),
         Outbox::new(usize::MAX),
         &replica(),
@@ -267,7 +267,8 @@ async fn refusal_is_over_when_another_replica_has_added_the_entry_or_it_has_expi
             }
         });
         let replica = reporting_replica(Subscribers::new(subscribers));
-        let log = Log::new(redis.revocations(), codec, outbox.clone(), &replica);
+        let stream = redis.stream::<ENTRY_LEN>(Replicated::Revocations);
+        let log = Log::new(stream, codec, outbox.clone(), &replica);
         outbox.push(1);
         let primary = redis.primary().await.unwrap();
         // Of each connection, the server reads one command at a time.

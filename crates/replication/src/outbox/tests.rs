@@ -1,3 +1,5 @@
+use std::cell::{Cell, RefCell};
+use std::hash::Hasher;
 use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Wake, Waker};
 
@@ -52,7 +54,7 @@ impl TestOutbox {
         let outbox = Outbox::new(usize::MAX);
         outbox.connected();
         Self {
-            revocations: Revocations::default(),
+            revocations: Revocations::new(false),
             outbox,
         }
     }
@@ -100,10 +102,7 @@ impl TestOutbox {
             unix: Duration::from_secs(seconds),
             ..NOW
         };
-        let select = |is_missing: &dyn Fn(&RevocationIndex) -> bool| {
-            self.revocations.shared(now, is_missing)
-        };
-        self.outbox.requeue_missing(select)
+        (self.outbox).requeue_missing(|| self.revocations.shared(now))
     }
 }
 
@@ -225,6 +224,47 @@ fn revocation_that_the_stream_has_lost_is_sent_again_once() {
     assert_eq!(batch, [(own.index(), own)]);
     test.settle(&batch, &STORED);
     assert!(test.offer().is_empty());
+}
+
+thread_local! {
+    static PROBED: RefCell<Option<Outbox<Probe>>> = const { RefCell::new(None) };
+    static HASHED_WITH_LOCK: Cell<usize> = const { Cell::new(0) };
+}
+
+/// An item that counts how often it is hashed while the lock of [`PROBED`] is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Probe(usize);
+
+impl Hash for Probe {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let is_locked = |outbox: &Outbox<Self>| outbox.0.state.try_lock().is_none();
+        if PROBED.with_borrow(|outbox| outbox.as_ref().is_some_and(is_locked)) {
+            HASHED_WITH_LOCK.set(HASHED_WITH_LOCK.get() + 1);
+        }
+        self.0.hash(hasher);
+    }
+}
+
+#[test]
+fn item_can_be_added_during_the_search_for_lost_ones_and_is_not_lost() {
+    const FOUND: usize = 1_000;
+    let outbox = Outbox::new(usize::MAX);
+    PROBED.set(Some(outbox.clone()));
+    outbox.begin_reading();
+    for number in 0..FOUND {
+        outbox.found(&Probe(number), || true);
+    }
+    let (lost, new) = (Probe(FOUND), Probe(FOUND + 1));
+    HASHED_WITH_LOCK.set(0);
+    let missing = outbox.requeue_missing(|| {
+        assert!(outbox.0.state.try_lock().is_some());
+        outbox.push(new);
+        (0..FOUND).map(Probe).chain([lost, new]).collect()
+    });
+    assert!(HASHED_WITH_LOCK.get() < 10, "{}", HASHED_WITH_LOCK.get());
+    assert_eq!(missing, 1);
+    let offered = outbox.offer(9, |item| Some(*item));
+    assert_eq!(offered, [(new, new), (lost, lost)]);
 }
 
 #[test]

@@ -227,15 +227,16 @@ fn settings_have_defaults_and_unknown_keys_are_refused() {
 #[test]
 fn production_a_lifetime_of_zero_a_missing_users_file_and_a_reserved_claim_are_problems() {
     let settings = MockSettings::default();
-    assert!(settings.problems(false).is_empty());
-    assert!(settings.problems(true).concat().contains("for development"));
+    assert!(settings.problems("iam.mock", false).is_empty());
+    let in_production = settings.problems("iam.mock", true).concat();
+    assert!(in_production.contains("for development"));
     let settings = MockSettings {
         users_file: Some("no/such/users.toml".into()),
         session_lifetime: Duration::ZERO,
         claims: serde_json::from_value(json!({"sub": {"member": "m"}})).unwrap(),
         ..MockSettings::default()
     };
-    let found = settings.problems(false);
+    let found = settings.problems("iam.mock", false);
     let [lifetime, users, claims] = found.as_slice() else {
         panic!("{found:?}")
     };

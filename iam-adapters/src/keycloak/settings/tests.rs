@@ -32,7 +32,10 @@ fn file(content: &[u8]) -> tempfile::NamedTempFile {
 
 #[test]
 fn valid_settings_have_no_problem_in_production() {
-    assert_eq!(settings(&json!({})).problems(true), Vec::<String>::new());
+    assert_eq!(
+        settings(&json!({})).problems("iam.keycloak", true),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
@@ -72,18 +75,22 @@ fn problem_names_its_key_without_its_value() {
         ),
         (
             json!({"issuer": "canary"}),
-            "issuer: must be an http or https address without query and fragment",
+            "issuer: must be an http or https address without credentials, query and fragment",
         ),
         (
             json!({"issuer": "https://x.test/?canary"}),
-            "issuer: must be an http or https address without query and fragment",
+            "issuer: must be an http or https address without credentials, query and fragment",
+        ),
+        (
+            json!({"issuer": "https://alice:canary@x.test"}),
+            "issuer: must be an http or https address without credentials, query and fragment",
         ),
         (
             json!({"ca_file": "/nonexistent/file"}),
             "ca_file: /nonexistent/file: no such file or directory",
         ),
     ] {
-        let problems = settings(&changes).problems(false);
+        let problems = settings(&changes).problems("iam.keycloak", false);
         assert_eq!(problems, [format!("iam.keycloak.{expected}")], "{changes}");
     }
 }
@@ -98,7 +105,7 @@ fn all_problems_are_reported_together() {
         "issuer": "canary",
         "ca_file": "/nonexistent",
     });
-    let problems = settings(&changes).problems(true);
+    let problems = settings(&changes).problems("iam.keycloak", true);
     assert_eq!(problems.len(), 9, "{problems:#?}");
     assert!(!problems.concat().contains("canary"));
 }
@@ -106,9 +113,9 @@ fn all_problems_are_reported_together() {
 #[test]
 fn production_requires_https() {
     let plain = settings(&json!({"url": "http://localhost:8080"}));
-    assert!(plain.problems(false).is_empty());
+    assert!(plain.problems("iam.keycloak", false).is_empty());
     assert_eq!(
-        plain.problems(true),
+        plain.problems("iam.keycloak", true),
         ["iam.keycloak.url: must be https in production"]
     );
 }
@@ -121,7 +128,7 @@ fn ca_file_must_contain_certificates() {
         let file = file(content);
         let settings = settings(&json!({"ca_file": file.path()}));
         let clock = Arc::new(SystemClock::default());
-        let refused = settings.connect(clock, Duration::from_secs(1), None);
+        let refused = settings.connect("iam.keycloak", clock, Duration::from_secs(1), None);
         let error = refused.expect_err("no certificates").to_string();
         let path = file.path().display();
         assert_eq!(

@@ -17,7 +17,7 @@ fn valid_settings_have_no_problem_in_production() {
         json!({"permissions_member": "/app/scopes", "groups_member": "groups"}),
         json!({"claims": {"email": {"member": "/traits/email"}}}),
     ] {
-        assert_eq!(settings(&changes).problems(true), [""; 0]);
+        assert_eq!(settings(&changes).problems("iam.kratos", true), [""; 0]);
     }
 }
 
@@ -54,13 +54,16 @@ fn problem_names_its_key_without_its_value() {
         ),
     ] {
         let settings = settings(&changes);
-        assert_eq!(settings.problems(false), [format!("iam.kratos{expected}")]);
+        assert_eq!(
+            settings.problems("iam.kratos", false),
+            [format!("iam.kratos{expected}")]
+        );
         assert!(!format!("{settings:?}").contains("canary@"), "{changes}");
     }
     let plain = settings(&json!({"url": "http://kratos.test"}));
-    assert_eq!(plain.problems(false), [""; 0]);
+    assert_eq!(plain.problems("iam.kratos", false), [""; 0]);
     let problem = "iam.kratos.url: must be https in production";
-    assert_eq!(plain.problems(true), [problem]);
+    assert_eq!(plain.problems("iam.kratos", true), [problem]);
 }
 
 #[test]

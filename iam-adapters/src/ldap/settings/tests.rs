@@ -28,7 +28,7 @@ fn defaults_are_those_of_the_flavour() {
         ),
     ] {
         let settings = section(&[("flavour", flavour.into())]);
-        assert_eq!(settings.problems(true), [""; 0]);
+        assert_eq!(settings.problems("iam.ldap", true), [""; 0]);
         let schema = settings.schema();
         assert_eq!(schema.email_attribute, email);
         assert_eq!(schema.subject_attribute, subject);
@@ -128,16 +128,16 @@ fn each_problem_begins_with_its_key_and_has_no_value() {
             "is no name of an attribute",
         ),
     ] {
-        let problems = section(&[(key, value.clone())]).problems(true);
+        let problems = section(&[(key, value.clone())]).problems("iam.ldap", true);
         let [found] = &problems[..] else {
             panic!("{key} {value}: {problems:?}");
         };
         assert_eq!(found, &format!("iam.ldap.{key}: {problem}"), "{value}");
     }
     let plain = section(&[("urls", json!("ldap://a,ldapi://%2Frun%2Fslapd"))]);
-    assert_eq!(plain.problems(false), [""; 0]);
+    assert_eq!(plain.problems("iam.ldap", false), [""; 0]);
     let start_tls = section(&[("urls", json!("ldap://a")), ("start_tls", true.into())]);
-    assert_eq!(start_tls.problems(true), [""; 0]);
+    assert_eq!(start_tls.problems("iam.ldap", true), [""; 0]);
 }
 
 #[test]
@@ -147,12 +147,12 @@ fn problem_of_two_settings_or_of_a_claim_has_no_value() {
         ("groups_filter", json!("canary)")),
     ];
     assert_eq!(
-        section(&groups).problems(false),
+        section(&groups).problems("iam.ldap", false),
         ["iam.ldap.groups_filter: is no filter in the form of RFC 4515"]
     );
     let member = json!({"name": {"member": "/canary"}});
     assert_eq!(
-        section(&[("claims", member)]).problems(false),
+        section(&[("claims", member)]).problems("iam.ldap", false),
         ["iam.ldap.claims: the member of `name` is no name of an attribute"]
     );
 }

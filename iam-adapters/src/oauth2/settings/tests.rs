@@ -28,7 +28,7 @@ fn valid_settings_have_no_problem_in_production() {
         json!({"groups_claim": "groups", "groups_delimiter": " "}),
         json!({"preset": "django-oauth-toolkit", "client_auth_method": "client_secret_post"}),
     ] {
-        assert_eq!(settings(&changes).problems(true), [""; 0]);
+        assert_eq!(settings(&changes).problems("iam.oauth2", true), [""; 0]);
     }
 }
 
@@ -52,11 +52,15 @@ fn problem_names_its_key_without_its_value() {
     for (changes, expected) in [
         (
             json!({"issuer": "canary"}),
-            ".issuer: must be an http or https address without query and fragment",
+            ".issuer: must be an http or https address without credentials, query and fragment",
         ),
         (
             json!({"issuer": "https://x.test/?canary"}),
-            ".issuer: must be an http or https address without query and fragment",
+            ".issuer: must be an http or https address without credentials, query and fragment",
+        ),
+        (
+            json!({"issuer": "https://alice:canary@x.test"}),
+            ".issuer: must be an http or https address without credentials, query and fragment",
         ),
         (
             json!({"token_endpoint": "ldap://canary.test"}),
@@ -124,7 +128,7 @@ fn problem_names_its_key_without_its_value() {
             ".ca_file: /nonexistent/file: no such file or directory",
         ),
     ] {
-        let problems = settings(&changes).problems(false);
+        let problems = settings(&changes).problems("iam.oauth2", false);
         assert_eq!(problems, [format!("iam.oauth2{expected}")], "{changes}");
     }
 }
@@ -136,9 +140,9 @@ fn production_requires_https_everywhere_and_a_strong_secret() {
         "token_endpoint": "http://localhost:1/token",
         "client_secret": "Secret",
     });
-    assert!(settings(&changes).problems(false).is_empty());
+    assert!(settings(&changes).problems("iam.oauth2", false).is_empty());
     assert_eq!(
-        settings(&changes).problems(true),
+        settings(&changes).problems("iam.oauth2", true),
         [
             "iam.oauth2.client_secret: shorter than 16 bytes",
             "iam.oauth2.client_secret: a well-known one",

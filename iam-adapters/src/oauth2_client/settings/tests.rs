@@ -22,16 +22,11 @@ fn problems(changes: &serde_json::Value, production: bool) -> Vec<String> {
     let oauth2 = OAuth2Settings::read(section(json!({
         "issuer": "https://login.example.test/oidc", "client_id": "auth-gateway",
     })));
-    let of = |found: Vec<String>, section: &str| {
-        let found = found.into_iter();
-        let found = found.map(|line| line.replacen(section, "", 1));
-        found.collect::<Vec<_>>()
-    };
-    let keycloak = keycloak.expect("settings").problems(production);
-    let oauth2 = oauth2.expect("settings").problems(production);
-    let found = of(keycloak, "iam.keycloak");
-    assert_eq!(found, of(oauth2, "iam.oauth2"));
-    found
+    let found = keycloak.expect("settings").problems("iam.corp", production);
+    let at_oauth2 = oauth2.expect("settings").problems("iam.corp", production);
+    assert_eq!(found, at_oauth2);
+    let found = found.iter().map(|line| line.replacen("iam.corp", "", 1));
+    found.collect()
 }
 
 fn written(folder: &Path, name: &str, content: &str, mode: u32) -> String {
@@ -127,6 +122,10 @@ fn files_must_have_what_the_method_needs_and_not_be_readable_by_others() {
     let other = rcgen::KeyPair::generate().expect("a key").serialize_pem();
     let certificate = write("certificate", &cert.pem(), 0o644);
     let token = "e30.e30.e30";
+    // `{"exp":1800000000.5}`
+    let with_fraction = "e30.eyJleHAiOjE4MDAwMDAwMDAuNX0.e30";
+    // `{"exp":"1"}`
+    let exp_as_text = "e30.eyJleHAiOiIxIn0.e30";
     for (method, name, content, expected) in [
         ("private_key_jwt", "private_key_file", key.as_str(), None),
         (
@@ -139,6 +138,12 @@ fn files_must_have_what_the_method_needs_and_not_be_readable_by_others() {
         (
             "client_assertion",
             "client_assertion_file",
+            with_fraction,
+            None,
+        ),
+        (
+            "client_assertion",
+            "client_assertion_file",
             "canary",
             Some("not a JWT"),
         ),
@@ -146,6 +151,12 @@ fn files_must_have_what_the_method_needs_and_not_be_readable_by_others() {
             "client_assertion",
             "client_assertion_file",
             "e30.Y2FuYXJ5.canary",
+            Some("not a JWT"),
+        ),
+        (
+            "client_assertion",
+            "client_assertion_file",
+            exp_as_text,
             Some("not a JWT"),
         ),
         ("tls_client_auth", "client_key_file", &key, None),
@@ -273,8 +284,8 @@ fn authentication_by_tls_needs_https() {
     let section = serde_json::from_value(section).expect("a section");
     let settings = KeycloakSettings::read(section).expect("settings");
     assert_eq!(
-        settings.problems(false),
-        ["iam.keycloak.url: must be https with tls_client_auth"]
+        settings.problems("iam.corp", false),
+        ["iam.corp.url: must be https with tls_client_auth"]
     );
 }
 

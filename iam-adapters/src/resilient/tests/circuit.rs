@@ -9,7 +9,7 @@ pub(super) struct Fixture {
     pub(super) adapter: Arc<ScriptedAdapter>,
     pub(super) clock: Arc<ManualClock>,
     pub(super) iam: Arc<ResilientAdapter>,
-    pub(super) observer: Arc<RecordingObserver>,
+    pub(super) observer: Arc<Observed>,
 }
 
 impl Fixture {

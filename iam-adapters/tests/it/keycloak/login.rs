@@ -1,12 +1,16 @@
 //! Login.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::ClientContext;
+use iam_adapters::clock::SystemClock;
+use iam_adapters::resilient::CallLimit;
+use iam_adapters::{ClientContext, IamAdapter};
 use proptest::prelude::*;
 use secrecy::ExposeSecret;
 use serde_json::json;
+use test_support::resilient::resilient;
 use test_support::scripted_upstream::keycloak::{
     INTROSPECTION, LOGOUT, SESSION, SUBJECT, TOKEN, grant, refresh_token, refusal,
 };
@@ -159,6 +163,23 @@ async fn login_waits_two_seconds_at_most_for_permissions() {
         tokio::time::pause();
         tokio::time::advance(Duration::from_secs(2)).await;
     });
+    assert_eq!(login.permissions, None);
+    assert_eq!(login.session.id, SESSION);
+    assert_eq!(upstream.requests_to(LOGOUT), []);
+}
+
+#[tokio::test]
+async fn login_stops_waiting_for_permissions_before_its_own_deadline() {
+    let upstream = ScriptedUpstream::keycloak().await;
+    upstream.on(INTROSPECTION, Answer::hanging());
+    let limit = CallLimit {
+        deadline: Duration::from_secs(1),
+        concurrency: 1,
+    };
+    let clock = Arc::new(SystemClock::default());
+    let keycloak = Arc::new(resilient(adapter(&upstream.url()), limit, clock));
+    let keycloak: Arc<dyn IamAdapter> = keycloak;
+    let login = log_in(&keycloak).await.expect("a login");
     assert_eq!(login.permissions, None);
     assert_eq!(login.session.id, SESSION);
     assert_eq!(upstream.requests_to(LOGOUT), []);

@@ -69,7 +69,8 @@ async fn inactive_sessions_of_one_second_share_one_confirmation_of_the_issuer() 
     let upstream = ScriptedUpstream::keycloak().await;
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1_800_000_000)));
     let settings = settings_with(&upstream.url(), &json!({}));
-    let keycloak = settings.connect(Arc::<ManualClock>::clone(&clock), CONNECT_DEADLINE, None);
+    let time = Arc::<ManualClock>::clone(&clock);
+    let keycloak = settings.connect("iam.keycloak", time, CONNECT_DEADLINE, None);
     let (keycloak, session) = (keycloak.expect("an adapter"), session());
     assert_eq!(kind(&keycloak.introspect(&session).await), "ok");
     upstream.on(INTROSPECTION, inactive());

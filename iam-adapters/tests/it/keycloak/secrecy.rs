@@ -96,6 +96,6 @@ fn debug_output_of_adapter_and_settings_has_no_secret() {
     );
     assert_no_secret(&format!(
         "{with_credentials:?} {:?}",
-        with_credentials.problems(true)
+        with_credentials.problems("iam.keycloak", true)
     ));
 }

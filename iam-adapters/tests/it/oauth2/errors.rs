@@ -102,6 +102,6 @@ async fn debug_output_of_adapter_and_settings_has_no_secret() {
         "client_secret": "canary",
     });
     let settings = settings_with(&upstream, &changes);
-    let shown = format!("{settings:?} {:?}", settings.problems(true));
+    let shown = format!("{settings:?} {:?}", settings.problems("iam.oauth2", true));
     assert!(!shown.contains("canary"), "{shown}");
 }

@@ -37,11 +37,11 @@ async fn permissions_are_refreshed_within_the_last_tenth_of_their_freshness() {
     let cache = &gateway.iam().introspection_cache;
     let key = cache.session_key(SessionId::DUMMY, b"a session");
     let without_permissions = cache.fingerprint(key, "a token", "alice");
-    let now = gateway.inner.now();
+    let now = gateway.inner.replica.clock.now();
     cache.insert(&without_permissions, now, None);
     assert!(cache.fresh(&without_permissions.session, now).is_some());
     gateway.clock.advance(refresh_period(PERMISSIONS));
-    let now = gateway.inner.now();
+    let now = gateway.inner.replica.clock.now();
     assert!(cache.fresh(&without_permissions.session, now).is_none());
 }
 
@@ -213,10 +213,10 @@ async fn end_at_the_iam_takes_effect_within_the_freshness_at_any_time() {
         for step in 0..80 {
             if step == ends_at_step {
                 gateway.iam.end("secret-1");
-                ended_at = Some(gateway.inner.now());
+                ended_at = Some(gateway.inner.replica.clock.now());
             }
             let exchanged = gateway.granted(&session).await;
-            let since = ended_at.map(|at| gateway.inner.now().since(at));
+            let since = ended_at.map(|at| gateway.inner.replica.clock.now().since(at));
             if since.is_some_and(|since| since >= LIVENESS) {
                 assert_eq!(exchanged, Err(InvalidSession::Ended.into()), "{since:?}");
             }
@@ -232,14 +232,15 @@ async fn no_token_has_a_permission_that_was_removed_before_the_permission_freshn
     for step in 0..400_usize {
         // The user has exactly one permission, another one at each step.
         gateway.iam.permit("alice", &format!("p{step}"));
-        started.push(gateway.inner.now());
+        started.push(gateway.inner.replica.clock.now());
         let from = step.saturating_sub(63);
         let names: Vec<_> = (from..=step).map(|step| format!("p{step}")).collect();
         let exchanged = gateway.exchange(&session, &names.join(" ")).await.unwrap();
         // Nothing is granted before the first introspection: the login was before all steps.
         if let Some(known) = exchanged.scope.strip_prefix('p') {
             let missing = started.get(known.parse::<usize>().unwrap() + 1);
-            let ended_for = missing.map(|missing| gateway.inner.now().since(*missing));
+            let now = gateway.inner.replica.clock.now();
+            let ended_for = missing.map(|missing| now.since(*missing));
             assert!(ended_for.unwrap_or_default() < PERMISSIONS, "{ended_for:?}");
         } else {
             assert!(gateway.introspections() == 0, "{step}");

@@ -111,7 +111,7 @@ async fn clock_skew_leaves_no_earlier_session_active_and_ends_no_later_one() {
 async fn clock_of_redis_that_is_wrong_leaves_no_earlier_session_active() {
     for (behind, ahead) in [(590, 0), (0, 590)] {
         let (gateway, _) = RecordingReplicas::of(&test_gateway());
-        let now = gateway.inner.now();
+        let now = gateway.inner.replica.clock.now();
         let of_redis = (now.unix + ahead * SECOND).saturating_sub(behind * SECOND);
         let timeline = &gateway.inner.replica.timeline;
         timeline.measured(now, of_redis, now);
@@ -158,22 +158,43 @@ async fn end_reported_during_an_introspection_refuses_the_exchange() {
 
 #[tokio::test]
 async fn logout_token_is_accepted_once_and_again_only_after_a_fault() {
-    let gateway = test_gateway();
-    let session = gateway.log_in("alice").await;
-    let notice = token(&gateway, Some("alice"), None, START);
-    let fault = IamError::Unreachable("refused".into());
-    gateway
-        .iam
-        .script(Operation::Keys, Reply::Fault(fault.clone()));
-    let received = receive(&gateway, &notice).await;
-    assert_eq!(received, Err(GatewayError::Unavailable(fault)));
-    assert!(!has_ended(&gateway, &session).await);
-    gateway.clock.advance(10 * SECOND);
-    receive(&gateway, &notice).await.unwrap();
-    assert!(has_ended(&gateway, &session).await);
-    let replayed = GatewayError::InvalidLogoutToken(InvalidLogoutToken::Replayed);
-    assert_eq!(receive(&gateway, &notice).await, Err(replayed));
-    assert_eq!(gateway.iam.calls(Operation::Keys), 2);
+    for (subject, id) in [(Some("alice"), None), (None, Some("upstream-1"))] {
+        let gateway = test_gateway();
+        let session = gateway.log_in("alice").await;
+        let notice = token(&gateway, subject, id, START);
+        let fault = IamError::Unreachable("refused".into());
+        gateway
+            .iam
+            .script(Operation::Keys, Reply::Fault(fault.clone()));
+        let received = receive(&gateway, &notice).await;
+        assert_eq!(received, Err(GatewayError::Unavailable(fault)));
+        assert!(!has_ended(&gateway, &session).await);
+        gateway.clock.advance(10 * SECOND);
+        receive(&gateway, &notice).await.unwrap();
+        assert!(has_ended(&gateway, &session).await);
+        let replayed = GatewayError::InvalidLogoutToken(InvalidLogoutToken::Replayed);
+        assert_eq!(receive(&gateway, &notice).await, Err(replayed));
+        let another = token(&gateway, subject, id, START);
+        receive(&gateway, &another).await.unwrap();
+        assert_eq!(gateway.iam.calls(Operation::Keys), 2);
+    }
+}
+
+#[tokio::test]
+async fn use_of_a_logout_token_is_sent_to_the_other_replicas() {
+    for (subject, id) in [(Some("alice"), None), (None, Some("upstream-1"))] {
+        let (gateway, replicas) = RecordingReplicas::of(&test_gateway());
+        let notice = token(&gateway, subject, id, START);
+        receive(&gateway, &notice).await.unwrap();
+        let sent = replicas.sent();
+        assert_eq!(sent.len(), 2, "what the token has ended, and the token");
+        let other = gateway.replica();
+        for revocation in &sent {
+            assert!(other.apply_remote(revocation));
+        }
+        let replayed = GatewayError::InvalidLogoutToken(InvalidLogoutToken::Replayed);
+        assert_eq!(receive(&other, &notice).await, Err(replayed));
+    }
 }
 
 #[tokio::test]
@@ -212,9 +233,9 @@ async fn logout_tokens_of_unknown_sessions_do_not_stop_logins() {
             refused => assert_eq!(refused, full),
         }
     }
-    // A quarter of the table.
+    // A quarter of the table, and a record of each used token.
     assert_eq!(accepted, 4);
-    assert_eq!(gateway.inner.replica.revocations.count(), 4);
+    assert_eq!(gateway.inner.replica.revocations.count(), 8);
     gateway.log_in("alice").await;
 }
 

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::event::{Event, LoginEnd, Subscriber, Subscribers};
-use crate::results::LookUp;
+use crate::results::{LookUp, UpstreamLogoutOutcome};
 use iam_adapters::name::Name as _;
+use strum::EnumCount as _;
 
 /// Events that no result of an operation shows, in text.
 #[derive(Debug, Default)]
@@ -19,6 +20,14 @@ impl Recorded {
     /// What was received since the last call.
     pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.texts.lock().unwrap())
+    }
+
+    /// How many unfinished logouts had each outcome, of what was not [taken](Self::take).
+    pub(crate) fn logout_outcomes(&self) -> [usize; UpstreamLogoutOutcome::COUNT] {
+        let texts = self.texts.lock().unwrap();
+        let texts = texts.iter().filter(|text| text.starts_with("logout of "));
+        ["finished", "expired", "rejected", "dropped"]
+            .map(|outcome| texts.clone().filter(|text| text.ends_with(outcome)).count())
     }
 
     pub(crate) fn untracked_logins(&self) -> u64 {
@@ -75,9 +84,5 @@ impl Subscriber for Recorded {
             _ => return,
         };
         self.texts.lock().unwrap().push(text);
-    }
-
-    fn needs_cached_exchanges(&self) -> bool {
-        true
     }
 }

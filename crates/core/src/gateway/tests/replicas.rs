@@ -58,7 +58,7 @@ impl RecordingReplicas {
     pub(super) fn of(gateway: &TestGateway) -> (TestGateway, Arc<Self>) {
         let replicas = Arc::<Self>::default();
         let gateway = serving(gateway, Arc::<Self>::clone(&replicas));
-        let now = gateway.inner.now().unix;
+        let now = gateway.inner.replica.clock.now().unix;
         measure(&gateway, now.saturating_sub(Duration::from_secs(START)));
         (gateway, replicas)
     }
@@ -70,7 +70,7 @@ impl RecordingReplicas {
 
 /// The store responds that its time is this long after the start of the test.
 pub(super) fn measure(gateway: &TestGateway, store: Duration) {
-    let now = gateway.inner.now();
+    let now = gateway.inner.replica.clock.now();
     let timeline = &gateway.inner.replica.timeline;
     timeline.measured(now, Duration::from_secs(START) + store, now);
 }

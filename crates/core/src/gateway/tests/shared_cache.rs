@@ -22,7 +22,9 @@ use crate::Keys;
 use crate::error::InvalidSession;
 use crate::identifiers::IdentifierKey;
 use crate::introspection_cache::shared::{CLOCK_DIFFERENCE, ENTRY_BYTES_MAX};
-use crate::keys::{Algorithm, KeyFile, KeyPurpose, KeySet, SealingKey, generate};
+use crate::keys::{
+    Algorithm, Key as _, KeyFile, KeyPurpose, KeySet, SealingKey, SigningKey, generate,
+};
 use crate::replica_state::Replicas;
 use crate::results::{DataSource, LookUp};
 use crate::revocations::RevocationId;
@@ -129,7 +131,7 @@ impl SharedCache for MemoryCache {
 
 /// A replica with these keys and a clock of its own.
 pub(super) fn replica_of(here: &TestGateway, keys: Arc<Keys>, policy: Policies) -> TestGateway {
-    let clock = Arc::new(ManualClock::at(here.inner.now().unix));
+    let clock = Arc::new(ManualClock::at(here.inner.replica.clock.now().unix));
     let iams = vec![iam_parts(here.iam.clone(), policy.iam)];
     TestGateway::with_keys(here.iam.clone(), iams, clock, keys, policy.gateway)
 }
@@ -454,7 +456,9 @@ async fn shared_data_is_used_while_the_iam_does_not_respond() {
 fn keys(signing: &[&KeyFile]) -> Arc<Keys> {
     let secret: Vec<u8> = (0..32).collect();
     let sealing = SealingKey::new(&secret, "shared", Timestamp::UNIX_EPOCH).unwrap();
-    let signing = signing.iter().map(|file| file.to_signing().unwrap());
+    let signing = signing
+        .iter()
+        .map(|file| SigningKey::from_file(file).unwrap());
     Arc::new(Keys::new(
         KeySet::new(signing.collect()).unwrap().into(),
         KeySet::new(vec![sealing]).unwrap().into(),

@@ -75,7 +75,7 @@ async fn stale_permissions_have_their_own_limit() {
     let gateway = with_stale_if_error();
     let session = gateway.log_in("alice").await;
     gateway.clock.advance(just_before(PERMISSIONS + EXTRA));
-    let now = gateway.inner.now();
+    let now = gateway.inner.replica.clock.now();
     let cache = &gateway.iam().introspection_cache;
     let fingerprint = gateway.fingerprint(&session);
     cache.insert(&fingerprint, now, None);
@@ -128,7 +128,7 @@ async fn fresh_and_stale_data_are_used_together() {
     gateway.clock.advance(PERMISSIONS);
     let cache = &gateway.iam().introspection_cache;
     let fingerprint = gateway.fingerprint(&session);
-    cache.insert(&fingerprint, gateway.inner.now(), None);
+    cache.insert(&fingerprint, gateway.inner.replica.clock.now(), None);
     gateway.iam.set_outage(Some(timed_out()));
     let exchanged = gateway.exchange(&session, "read write").await.unwrap();
     assert_eq!(exchanged.source, DataSource::Stale);

@@ -36,7 +36,7 @@ impl Attacker<'_> {
         let id = SessionId::generate(&SystemRandom::new())
             .unwrap()
             .to_string();
-        let now = self.victim.inner.now();
+        let now = self.victim.inner.replica.clock.now();
         let session = SealedSession {
             v: FORMAT,
             sid: id.clone().into(),
@@ -49,7 +49,7 @@ impl Attacker<'_> {
             exp: now.unix_seconds() + 3_600,
         };
         let keys = self.victim.inner.replica.keys.sealing.key_set();
-        let token = session::seal(&keys, &session, now, &SystemRandom::new()).unwrap();
+        let (token, _) = session::seal(&keys, &session, now, &SystemRandom::new()).unwrap();
         Session {
             id,
             token,
@@ -93,10 +93,11 @@ fn resealed(
     let mut buffer = Zeroizing::default();
     let mut content = session::open(&keys, &session.token, &mut buffer).unwrap();
     change(&mut content);
-    let now = victim.inner.now();
+    let now = victim.inner.replica.clock.now();
+    let (token, _) = session::seal(&keys, &content, now, &SystemRandom::new()).unwrap();
     Session {
         id: session.id.clone(),
-        token: session::seal(&keys, &content, now, &SystemRandom::new()).unwrap(),
+        token,
         ..*session
     }
 }
@@ -137,7 +138,7 @@ async fn attacker_with_a_sealing_key_and_the_store_gets_no_token() {
     let signing = there.inner.replica.keys.signing.key_set();
     let signing_kid = signing.iter().next().unwrap().kid().to_owned();
     drop(signing);
-    let now = there.inner.now().unix;
+    let now = there.inner.replica.clock.now().unix;
     for kid in [&*signing_kid, "shared", "", "unknown"] {
         for secret in [&*sealing_secret, b"", b"another secret"] {
             for at in [

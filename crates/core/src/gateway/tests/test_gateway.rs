@@ -273,7 +273,7 @@ impl TestGateway {
     /// Learns a revocation of another replica.
     pub(crate) fn apply_remote(&self, revocation: &Revocation) -> bool {
         let revocations = &self.inner.replica.revocations;
-        revocations.apply_remote(revocation, self.inner.now())
+        revocations.apply_remote(revocation, self.inner.replica.clock.now())
     }
 
     /// Has all revocations of the other replicas again.
@@ -281,7 +281,7 @@ impl TestGateway {
         self.inner
             .replica
             .revocations
-            .initial_sync_done(self.inner.now());
+            .initial_sync_done(self.inner.replica.clock.now());
     }
 
     /// Another replica: shares only the IAM, the clock and the sealing key.
@@ -414,7 +414,7 @@ impl TestGateway {
 
     /// Sets the wall clock back, as an operator does.
     pub(crate) fn set_wall_clock_back(&self, by: Duration) {
-        let unix = self.inner.now().unix;
+        let unix = self.inner.replica.clock.now().unix;
         self.clock.set_wall(unix.saturating_sub(by));
     }
 

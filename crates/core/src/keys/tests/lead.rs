@@ -166,7 +166,7 @@ fn another_key_with_a_known_id_is_refused() {
         jwk["first_use"] = json!(time(first_use).to_string());
         jwk
     };
-    let key = |jwk: &Value| vec![parsed(jwk).unwrap().to_signing().unwrap()];
+    let key = |jwk: &Value| vec![SigningKey::from_file(&parsed(jwk).unwrap()).unwrap()];
     let (one, other) = (signing(1), signing(1));
     let before = KeySet::new(key(&one)).unwrap();
     assert!(KeySet::succeeding(&before, key(&one), at(NOW), MAX_AGE).is_ok());

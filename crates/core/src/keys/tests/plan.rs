@@ -14,11 +14,11 @@ const TIMES: Times = Times {
 const HONOURED: i64 = 3600 + 2 * 360;
 
 fn planned(first_uses: &[i64], every: Duration) -> (Option<i64>, Vec<usize>) {
-    let first_uses: Vec<_> = first_uses
+    let files: Vec<_> = first_uses
         .iter()
-        .map(|first_use| time(*first_use))
+        .map(|first_use| (first_use - NOW, first_use - NOW))
         .collect();
-    let plan = plan(&first_uses, TIMES, every, time(NOW));
+    let plan = plan(&file_times(&files), TIMES, every, time(NOW));
     (plan.next.map(|next| next.as_second() - NOW), plan.retired)
 }
 
@@ -82,16 +82,47 @@ fn rotation_keeps_exactly_the_keys_that_a_gateway_honours() {
     assert_eq!(planned(&first_uses, MONTH), (None, vec![0]));
 }
 
-/// The states of keys with these times of first use and of writing, in seconds after `NOW`.
+/// Keys with these times of first use and of writing, in seconds after `NOW`.
+fn file_times(files: &[(i64, i64)]) -> Vec<FileTimes> {
+    let files = files.iter().map(|(first_use, written)| FileTimes {
+        first_use: time(NOW + first_use),
+        written: time(NOW + written),
+    });
+    files.collect()
+}
+
+/// The states of such keys.
 fn states(files: &[(i64, i64)], now: i64) -> Vec<KeyState> {
-    let files: Vec<_> = files
-        .iter()
-        .map(|(first_use, written)| FileTimes {
-            first_use: time(NOW + first_use),
-            written: time(NOW + written),
-        })
-        .collect();
-    key_states(&files, TIMES, time(NOW + now))
+    key_states(&file_times(files), TIMES, time(NOW + now))
+}
+
+/// The keys that are retired, of those with these times of first use and of writing.
+fn retired(files: &[(i64, i64)], now: i64) -> Vec<usize> {
+    plan(&file_times(files), TIMES, MONTH, time(NOW + now)).retired
+}
+
+/// Its file was made elsewhere, and came two days later.
+#[test]
+fn predecessor_of_a_key_that_came_late_is_kept_until_what_it_made_has_expired() {
+    let files = [(-9 * DAY, -9 * DAY), (-2 * DAY, 0)];
+    for (now, expected) in [(0, vec![]), (HONOURED - 1, vec![]), (HONOURED, vec![0])] {
+        assert_eq!(retired(&files, now), expected, "{now}");
+    }
+    let end = time(NOW + HONOURED);
+    assert_eq!(
+        states(&files, HONOURED - 1)[0],
+        KeyState::HonouredUntil(end)
+    );
+    assert_eq!(states(&files, HONOURED)[0], KeyState::RetiredSince(end));
+}
+
+#[test]
+fn keys_are_retired_by_their_first_use_in_a_folder_whose_files_were_just_copied() {
+    for copied in [[0, 0, 0], [2, 1, 0], [0, 60, 60]] {
+        let first_uses = [-9 * DAY, -2 * DAY, -10];
+        let files: Vec<_> = first_uses.into_iter().zip(copied).collect();
+        assert_eq!(retired(&files, 60), [0], "{copied:?}");
+    }
 }
 
 #[test]

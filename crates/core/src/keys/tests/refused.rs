@@ -23,7 +23,8 @@ fn without(jwk: &Value, member: &str) -> Value {
 
 /// The error for this key as a signing key.
 fn signing_error(jwk: &Value) -> String {
-    parsed(jwk).unwrap().to_signing().err().unwrap().to_string()
+    let refused = SigningKey::from_file(&parsed(jwk).unwrap());
+    refused.err().unwrap().to_string()
 }
 
 #[test]
@@ -76,8 +77,8 @@ fn key_for_one_purpose_is_refused_for_the_other() {
     for purpose in PURPOSES {
         let file = parsed(&generated(purpose)).unwrap();
         let signs = matches!(purpose, KeyPurpose::Signing(_));
-        assert_eq!(file.to_signing().is_ok(), signs);
-        assert_eq!(file.to_sealing().is_ok(), !signs);
+        assert_eq!(SigningKey::from_file(&file).is_ok(), signs);
+        assert_eq!(SealingKey::from_file(&file).is_ok(), !signs);
     }
     // Another `alg` does not change the purpose.
     let secret = generated(KeyPurpose::Sealing);
@@ -269,7 +270,8 @@ fn errors_contain_no_key_material() {
     for purpose in PURPOSES {
         let jwk = changed(&generated(purpose), "alg", json!("none"));
         let file = parsed(&jwk).unwrap();
-        let shown = format!("{:?} {:?}", file.to_signing(), file.to_sealing());
+        let (signing, sealing) = (SigningKey::from_file(&file), SealingKey::from_file(&file));
+        let shown = format!("{signing:?} {sealing:?}");
         for name in PRIVATE.iter().take(8) {
             let secret = jwk.get(*name).and_then(Value::as_str);
             assert!(secret.is_none_or(|secret| !shown.contains(secret)));

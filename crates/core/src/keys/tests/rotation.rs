@@ -80,7 +80,7 @@ fn published_key_has_only_the_members_that_verifiers_need() {
         (Algorithm::Rs256, "alg e kid kty n use"),
     ] {
         let file = generate(KeyPurpose::Signing(algorithm), time(0)).unwrap();
-        let key = file.to_signing().unwrap();
+        let key = SigningKey::from_file(&file).unwrap();
         let published = key.public_jwk().as_ref();
         let mut names: Vec<_> = published.keys().map(String::as_str).collect();
         names.sort_unstable();
@@ -140,8 +140,8 @@ fn debug_shows_no_key_material() {
         let jwk = generated(purpose);
         let file = parsed(&jwk).unwrap();
         let shown = match purpose {
-            KeyPurpose::Signing(_) => format!("{:?}", file.to_signing().unwrap()),
-            KeyPurpose::Sealing => format!("{:?}", file.to_sealing().unwrap()),
+            KeyPurpose::Signing(_) => format!("{:?}", SigningKey::from_file(&file).unwrap()),
+            KeyPurpose::Sealing => format!("{:?}", SealingKey::from_file(&file).unwrap()),
         };
         for name in PRIVATE.iter().take(8) {
             let secret = jwk.get(*name).and_then(Value::as_str);

@@ -46,13 +46,13 @@ fn exactly_the_valid_keys_of_wycheproof_sign_and_none_seals() {
                     jwk["kid"] = json!("k1");
                     jwk["first_use"] = json!("2026-01-01T00:00:00Z");
                     let file = parsed(&jwk);
-                    let signing = file.as_ref().map(KeyFile::to_signing);
+                    let signing = file.as_ref().map(SigningKey::from_file);
                     let signs = matches!(&signing, Ok(Ok(_)));
                     if let Ok(Ok(key)) = signing {
                         let published = PRIVATE.map(|name| key.public_jwk().parameter(name));
                         assert_eq!(published, [None; 9], "{}: {jwk}", vector.name);
                     }
-                    let seals = file.is_ok_and(|file| file.to_sealing().is_ok());
+                    let seals = file.is_ok_and(|file| SealingKey::from_file(&file).is_ok());
                     let expected = is_good(key, &vector.group);
                     assert_eq!(signs, expected, "{}: {jwk}", vector.name);
                     assert!(!seals, "{}: {jwk}", vector.name);

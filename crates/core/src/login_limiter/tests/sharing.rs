@@ -249,7 +249,8 @@ fn abandoned_attempt_counts_at_every_replica() {
     for _ in 0..10 {
         let limiter = &group.replicas[0].0.login_limiter;
         let call = pending::<Result<(), IamError>>();
-        let attempt = limiter.limit(limiter.account(ALICE), &credentials, None, true, None, call);
+        let account = limiter.key.account(ALICE);
+        let attempt = limiter.limit(account, &credentials, None, true, None, call);
         assert!(attempt.now_or_never().is_none());
     }
     group.deliver();
@@ -260,7 +261,7 @@ fn abandoned_attempt_counts_at_every_replica() {
 fn expired_event_and_one_from_the_future_are_ignored() {
     let group = Group::new(2);
     let limiter = &group.replicas[0].0;
-    let of = limiter.login_limiter.account(ALICE).index();
+    let of = limiter.login_limiter.key.account(ALICE).index();
     let now = START.as_secs();
     let event = |seconds: u64, forget_at| LoginEvent {
         at: seconds * 1_000,

@@ -172,7 +172,7 @@ fn operator_can_reset_the_failures_of_an_account() {
         let account = limiter
             .login_limiter
             .clear_failures(email, address.map(Into::into));
-        assert_eq!(account, limiter.login_limiter.account(email));
+        assert_eq!(account, limiter.login_limiter.key.account(email));
     };
     forget(&limiter, "bob@example.test", None);
     assert!(!limiter.refused(ALICE, unrelated_address(2)));

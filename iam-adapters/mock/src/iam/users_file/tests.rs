@@ -116,7 +116,7 @@ fn every_problem_is_reported_with_its_entry_in_every_format() {
             "; user 3: key ",
             " is unknown; there are email, password, permissions, state, subject",
             "; user 3: the state must be active, disabled, locked or incomplete",
-            "; user 3: not an e-mail address",
+            "; user 3: `email` is not an e-mail address",
             "; user 4 (\"c@d\"): the password is empty",
             "; user 5 (\"e@f\"): permission 2 cannot be part of a scope",
             "; user 6 (\"g@h\"): the subject is empty",
