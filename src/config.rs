@@ -18,6 +18,7 @@ mod iam;
 mod keys;
 mod known;
 mod layers;
+mod loading;
 mod log;
 mod login_limits;
 mod management;
