@@ -25,11 +25,9 @@ mod revoke;
 mod run;
 #[cfg(test)]
 mod tests;
-mod welcome;
 
 pub use error::{UserError, report};
 pub use run::{Program, execute, run, stop_signal};
-pub use welcome::generated_key;
 
 use audit::AuditCommand;
 use config::ConfigCommand;

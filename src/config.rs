@@ -54,7 +54,8 @@ pub(crate) use iam::{IamOptions, IamSection};
 pub use iam_adapters::registry::{IamSettings, Registry};
 pub(crate) use keys::KeySettings;
 pub(crate) use known::is_own_variable;
-pub(crate) use log::{LogFormat, LogSettings};
+pub use log::LogFormat;
+pub(crate) use log::LogSettings;
 pub use permissions::PermissionSourceKind;
 pub(crate) use safety::check_reach;
 pub(crate) use source::{NamedFiles, SettingsSource};
@@ -83,7 +84,7 @@ const STALE_IF_ERROR_MAX: Duration = Duration::from_secs(15 * 60);
 #[serde(default)]
 pub struct Settings {
     /// Whether unsafe settings for development are allowed.
-    #[serde(deserialize_with = "section::choice")]
+    #[serde(deserialize_with = "iam_adapters::choice::deserialize")]
     pub environment: Environment,
     /// How much older than its freshness cached data may be while the IAM does not respond.
     #[serde(with = "humantime_serde")]
@@ -115,8 +116,8 @@ pub struct Settings {
     pub audit: AuditSettings,
     /// `[traces]`: traces of requests.
     pub traces: TraceSettings,
-    /// `[iam.…]`: the IAMs, at least one. Read separately, because their names are free and their types
-    /// differ.
+    /// `[iam.…]`: the IAMs; the service needs one. Read separately, because their names are free and their
+    /// types differ.
     #[serde(skip)]
     pub iams: Vec<IamSection>,
     /// The files that the settings name.

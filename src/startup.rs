@@ -39,6 +39,7 @@ use auth_gateway_server::Listener;
 
 pub use auth_gateway_server::{PassedSocketError, PassedSockets};
 pub use dependencies::ServiceDependencies;
+pub(crate) use dependencies::check_clock;
 pub use tls::ServerCertificate;
 
 use reload::FilePoller;
@@ -173,7 +174,7 @@ pub(crate) fn check_sockets(
 /// manager keeps the socket open: no load balancer has removed the replica then.
 const LAST_ACCEPTED_DELAY: Duration = Duration::from_millis(500);
 
-/// How long a gateway that stops finishes failed logouts.
+/// How long a gateway that stops finishes failed and aborted logouts.
 const FINAL_LOGOUTS_DEADLINE: Duration = Duration::from_secs(1);
 
 /// How long requests in progress on the management listener may take at the end.
@@ -413,7 +414,7 @@ fn max_connections(wanted: usize) -> usize {
     max_connections
 }
 
-/// Calls each IAM once more for logouts that failed, within a deadline.
+/// Calls each IAM once more for logouts that failed or were aborted, within a deadline.
 async fn finish_logouts(gateway: &Gateway) {
     let logouts = || gateway.iams.iter().map(|iam| &iam.upstream_logouts);
     let finished = join_all(logouts().map(UpstreamLogouts::finish_now));

@@ -1,15 +1,15 @@
 //! The command line of `auth-gateway-dev`: the commands of the gateway, and `mock-iam`.
 
 mod serve_mock;
+mod welcome;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt::Write as _;
-use std::io::Write;
+use std::io::{self, Write};
 
-use auth_gateway::cli::{self, ABOUT, ConfigFile, Exit, Program, UserError, generated_key};
-use auth_gateway::config::{self, Settings};
-use auth_gateway::startup::{Addresses, PassedSockets};
+use auth_gateway::cli::{self, ABOUT, ConfigFile, Exit, Program, UserError};
+use auth_gateway::config::{Environment, LogFormat, Settings};
+use auth_gateway::startup::{Application, PassedSockets, ServiceDependencies};
 use clap::{Parser, Subcommand};
 
 use crate::safety;
@@ -86,24 +86,11 @@ pub fn run(
 ) -> anyhow::Result<Exit> {
     let program = Program {
         registry: crate::registry(),
-        build: |settings, parts| {
-            safety::check(settings, &parts.sockets).map_err(UserError::from)?;
-            crate::build(settings, parts)
-        },
-        hints,
+        check: |settings| safety::check(settings, &PassedSockets::default()),
+        build,
     };
     match command {
-        Command::Gateway(command) => {
-            if let cli::Command::Check { config, .. } = &command
-                && let Ok(settings) =
-                    config::load(config.path(environment), environment, &program.registry)
-                && let Err(invalid) = safety::check(&settings, &PassedSockets::default())
-            {
-                writeln!(out, "{invalid}")?;
-                return Ok(Exit::Configuration);
-            }
-            cli::run(&command, &program, environment, out, err)
-        }
+        Command::Gateway(command) => cli::run(&command, &program, environment, out, err),
         Command::MockIam { config, options } => {
             let outcome = serve_mock::serve(config.path(environment), &options, environment, err);
             cli::report(outcome, err)
@@ -111,51 +98,14 @@ pub fn run(
     }
 }
 
-/// The welcome screen's lines about the mock: the console, the demo users and commands to try.
-fn hints(settings: &Settings, addresses: Addresses) -> String {
-    let mock = crate::only_mock(settings);
-    let mut hints = if mock.is_some_and(|mock| mock.fixed_signing_key) {
-        "            the signing key is the published one\n".to_owned()
-    } else {
-        generated_key("signing", settings.keys.signing_dir.as_deref())
-    };
-    hints.push_str(&generated_key(
-        "sealing",
-        settings.keys.sealing_dir.as_deref(),
-    ));
-    let Some(mock) = mock else {
-        return hints;
-    };
-    let management = format!("http://{}", addresses.management);
-    let _ = writeln!(
-        hints,
-        "console     {management}/mock/  {management}/mock/v1/openapi.yaml"
-    );
-    if mock.users_file.is_none() {
-        let scheme = settings.http.scheme();
-        let _ = write!(
-            hints,
-            "{}",
-            demo(&format!("{scheme}://{}", addresses.public))
-        );
+/// Builds the service, and welcomes its user.
+fn build(settings: &Settings, parts: ServiceDependencies) -> anyhow::Result<Application> {
+    safety::check(settings, &parts.sockets).map_err(UserError::from)?;
+    let application = crate::build(settings, parts)?;
+    // A program that reads the log reads standard error too.
+    if settings.environment == Environment::Development && settings.log.format != LogFormat::Json {
+        let screen = welcome::screen(settings, application.addresses());
+        writeln!(io::stderr(), "{screen}")?;
     }
-    hints
-}
-
-/// Commands that need no JSON tool: the response of login without its last brace is the beginning of
-/// the token request.
-fn demo(base: &str) -> String {
-    format!(
-        r#"
-Demo users  alice@example.test / alice-pass   urn:shop:orders:order:read urn:shop:orders:order:write
-            bob@example.test   / bob-pass     urn:shop:catalog:item:read
-
-Try it:
-
-  session=$(curl -s {base}/api/v1/auth/login -H 'Content-Type: application/json' \
-    -d '{{"email":"alice@example.test","password":"alice-pass"}}')
-  curl -s {base}/api/v1/auth/token -H 'Content-Type: application/json' \
-    -d "${{session%\}}}},\"grant_type\":\"session\",\"scope\":\"urn:shop:orders:order:read\"}}"
-"#
-    )
+    Ok(application)
 }

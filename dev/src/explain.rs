@@ -1,7 +1,7 @@
 //! Explains which names of a scope are granted, and why.
 
 use iam_adapters::scope::{SCOPE_BYTES_MAX, SCOPE_NAMES_MAX};
-use iam_adapters::{Permission, Permissions, Scope};
+use iam_adapters::{AllowedScopes, Permission, Permissions, Scope};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -33,6 +33,8 @@ pub enum Reason {
     Granted,
     /// The user does not have the permission, which is case-sensitive.
     NotPermitted,
+    /// The user has the permission, but the settings do not allow the gateway to grant it.
+    NotAllowed,
     /// The user has the permission and the name is repeated: the token contains it once.
     Repeated,
 }
@@ -67,18 +69,24 @@ pub enum ScopeFault {
     },
 }
 
-/// Explains what a user with these permissions gets of a scope. Does not apply the default scope of the
-/// gateway to an empty scope.
+/// Explains what a user with these permissions gets of a scope, if the gateway grants at most the `allowed` names.
+/// Does not apply the default scope of the gateway to an empty scope.
 ///
 /// # Errors
 ///
 /// [`ScopeFault`] if and only if the exchange answers `invalid_scope`.
-pub fn explain(scope: &str, permissions: &Permissions) -> Result<Explanation, ScopeFault> {
+pub fn explain(
+    scope: &str,
+    permissions: &Permissions,
+    allowed: Option<&AllowedScopes>,
+) -> Result<Explanation, ScopeFault> {
     let requested = Scope::parse(scope).map_err(|_| fault(scope))?;
     let mut names: Vec<Explained> = Vec::new();
     for name in requested.names() {
         let reason = if !permissions.contains(name) {
             Reason::NotPermitted
+        } else if allowed.is_some_and(|allowed| !allowed.contains(name)) {
+            Reason::NotAllowed
         } else if names.iter().any(|seen| seen.name == name) {
             Reason::Repeated
         } else {
@@ -86,12 +94,12 @@ pub fn explain(scope: &str, permissions: &Permissions) -> Result<Explanation, Sc
         };
         names.push(Explained {
             name: name.to_owned(),
-            granted: reason != Reason::NotPermitted,
+            granted: matches!(reason, Reason::Granted | Reason::Repeated),
             reason,
         });
     }
     Ok(Explanation {
-        granted: requested.granted(permissions, None),
+        granted: requested.granted(permissions, allowed),
         names,
     })
 }
@@ -132,7 +140,8 @@ mod tests {
 
     #[test]
     fn every_name_has_its_reason_in_the_requested_order() {
-        let explanation = explain("b x a b x B", &permissions(&["a", "b"])).expect("the grammar");
+        let held = permissions(&["a", "b"]);
+        let explanation = explain("b x a b x B", &held, None).expect("the grammar");
         assert_eq!(explanation.granted, "b a");
         let reasons: Vec<_> = explanation
             .names
@@ -173,7 +182,7 @@ mod tests {
             (&format!("{}a", "a ".repeat(64)), "the scope has 65 names"),
             (&"a".repeat(2_049), "the scope has 2049 bytes"),
         ] {
-            let explanation = explain(scope, &permissions(&[])).expect_err(scope);
+            let explanation = explain(scope, &permissions(&[]), None).expect_err(scope);
             let explanation = explanation.to_string();
             assert!(
                 explanation.starts_with(expected),
@@ -187,12 +196,15 @@ mod tests {
         fn explanation_agrees_with_the_exchange(
             scope in "([a-c]{1,2} ){0,5}[a-c]{0,2}|[ -~]{0,20}|.{0,20}",
             held in proptest::collection::vec("[a-c]{1,2}", 0..6),
+            allowed in proptest::option::of(proptest::collection::vec("[a-c]{1,2}|[a-c]?\\*", 0..3)),
         ) {
             let held: Vec<_> = held.iter().map(String::as_str).collect();
             let permissions = permissions(&held);
-            match (explain(&scope, &permissions), Scope::parse(&scope)) {
+            let allowed = allowed.map(|names| AllowedScopes::parse(&names).expect("names"));
+            let allowed = allowed.as_ref();
+            match (explain(&scope, &permissions, allowed), Scope::parse(&scope)) {
                 (Ok(explanation), Ok(requested)) => {
-                    prop_assert_eq!(&explanation.granted, &requested.granted(&permissions, None));
+                    prop_assert_eq!(&explanation.granted, &requested.granted(&permissions, allowed));
                     let first = explanation.names.iter().filter(|explanation| explanation.reason == Reason::Granted);
                     let first: Vec<_> = first.map(|explanation| explanation.name.as_str()).collect();
                     prop_assert_eq!(first.join(" "), explanation.granted);

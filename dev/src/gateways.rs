@@ -180,6 +180,7 @@ impl GatewayNamespaces {
             mock,
             clock,
             front: Front::Gateway(Arc::new(app_state)),
+            has_permission_source: parts.permission_source.is_some(),
             background,
             snapshots: Arc::default(),
         }

@@ -47,7 +47,7 @@ pub fn registry() -> Registry {
     let mut registry = Registry::default();
     let mock = AdapterKind::of::<MockSettings>(mock_iam::NAME, None);
     registry.kinds.push(mock);
-    registry.default = IamSettings::new(MockSettings::default());
+    registry.default = Some(IamSettings::new(MockSettings::default()));
     registry
 }
 

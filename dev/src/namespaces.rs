@@ -76,6 +76,8 @@ pub struct Namespace {
     pub clock: Arc<ShiftedClock>,
     /// What serves the IAM.
     pub front: Front,
+    /// Whether its gateway has the permissions of users from elsewhere (`permissions.source`), not from the IAM.
+    pub has_permission_source: bool,
     /// The tasks of its gateway, which end with the namespace; none in `mock-iam`.
     pub background: JoinSet<()>,
     /// Its snapshots.

@@ -257,6 +257,7 @@ impl RealmNamespaces {
             mock,
             clock,
             front: Front::Realm(Arc::new(realm)),
+            has_permission_source: false,
             background: JoinSet::new(),
             snapshots: Arc::default(),
         }

@@ -43,6 +43,9 @@ async function callGateway(operation, body, client) {
   } catch {
     throw new GatewayError(operation, 503, "temporarily_unavailable", "5");
   }
+  // A 401 without this code is not of the gateway, so it ends no session. The page takes each 401 for a logout.
+  const isOther401 = response.status === 401 && json.error !== "invalid_grant";
+  if (isOther401) throw new GatewayError(operation, 502, "gateway_failed");
   if (!response.ok) throw new GatewayError(operation, response.status, json.error, response.headers.get("Retry-After"));
   return json;
 }

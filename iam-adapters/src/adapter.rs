@@ -46,7 +46,7 @@ pub enum SessionLocation {
     /// At the IAM: it can end one, and introspection reports that.
     Iam,
     /// Only in the gateway's session token. The IAM has no sessions; only the gateway's revocations
-    /// end one before it expires.
+    /// end one before it expires. So the gateway does not call [`IamAdapter::end_session`].
     SessionToken,
 }
 

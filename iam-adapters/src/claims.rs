@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use strum::IntoStaticStr;
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use crate::error::{Detail, IamError};
 use crate::name::Name as _;
@@ -42,8 +42,10 @@ const RESERVED: [&str; 17] = [
 ];
 
 /// The type of a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, IntoStaticStr)]
-#[serde(rename_all = "snake_case")]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, IntoStaticStr, Serialize, VariantNames,
+)]
+#[serde(into = "&'static str")]
 #[strum(serialize_all = "snake_case")]
 pub enum ClaimType {
     /// A string.
@@ -59,12 +61,15 @@ pub enum ClaimType {
 
 /// Which member of an introspection response (RFC 7662) a claim is.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table such as { member = \"department\" }"
+)]
 pub struct ClaimSource {
     /// The name of the member, or with a leading `/` a JSON pointer (RFC 6901).
     pub member: String,
     /// The type of its value.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::choice::deserialize")]
     pub r#type: ClaimType,
     /// Whether a response without it is a fault. Otherwise the token lacks the claim.
     #[serde(default)]

@@ -72,7 +72,7 @@ impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the clock itself")]
     fn now(&self) -> Moment {
         Moment {
-            // A clock before 1970 reads as 1970: every session begins in the future, and is refused.
+            // A clock that was set to a time before 1970 reads as 1970.
             unix: SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .unwrap_or_default(),

@@ -102,8 +102,8 @@ pub enum IamError {
     /// The IAM has reported the session as active before, except with [`Self::CircuitOpen`], which may
     /// have been known before the IAM was called.
     PermissionSource(Box<Self>),
-    /// The IAM rejected a login with a response of unknown meaning, although logins have succeeded: the
-    /// fault. The response may refuse the user, so it counts as a refused login.
+    /// The IAM rejected a login, although logins have succeeded, and it is unknown whether it refuses the user: the
+    /// fault. It counts as a refused login.
     PossibleRefusal(Box<Self>),
 }
 
@@ -163,6 +163,7 @@ impl IamError {
             Self::Unreachable(_) | Self::Disconnected(_) | Self::TimedOut(_) | Self::Failed(_) => {
                 true
             }
+            Self::PossibleRefusal(fault) => fault.is_failure(),
             Self::Refused(_)
             | Self::Throttled { .. }
             | Self::Unreadable(_)
@@ -170,8 +171,7 @@ impl IamError {
             | Self::Misconfigured { .. }
             | Self::Saturated
             | Self::CircuitOpen
-            | Self::PermissionSource(_)
-            | Self::PossibleRefusal(_) => false,
+            | Self::PermissionSource(_) => false,
         }
     }
 

@@ -1,8 +1,8 @@
-//! Files that settings name: read errors and permissions.
+//! Files that settings name: read errors, permissions and owners.
 
 use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -10,6 +10,9 @@ use thiserror::Error;
 /// The permission bits of other users than owner and group. The group may read: orchestrators and
 /// service managers provide secrets to a group.
 const OTHERS_READ_OR_WRITE: u32 = 0o006;
+
+/// The id of the user root.
+pub const ROOT: u32 = 0;
 
 /// The reason why a file or a folder cannot be read.
 #[must_use]
@@ -46,6 +49,19 @@ pub fn open(path: &Path) -> io::Result<File> {
 #[must_use]
 pub fn mode(metadata: &Metadata) -> u32 {
     metadata.permissions().mode() & 0o7777
+}
+
+/// Gives a new file of root to the owner of its folder. Root makes secrets and keys for the user of the gateway, who
+/// could not read them otherwise. A file of another user stays as it is, because only root can give files away.
+///
+/// # Errors
+///
+/// The owner of the folder cannot be read, or that of the file cannot be set.
+pub fn give_to_owner_of_folder(file: &File, folder: &Path) -> io::Result<()> {
+    if file.metadata()?.uid() != ROOT {
+        return Ok(());
+    }
+    fchown(file, Some(fs::metadata(folder)?.uid()), None)
 }
 
 /// A file with a secret that every user of the machine may read or change.

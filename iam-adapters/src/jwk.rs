@@ -1,4 +1,7 @@
 //! The public keys that an IAM publishes as a JWK Set (RFC 7517), each for one algorithm.
+//!
+//! Read here and not by josekit, which checks neither the exponent nor the exact size of an RSA key, nor the lengths of
+//! coordinates.
 
 use std::collections::HashMap;
 

@@ -178,6 +178,10 @@ impl Ldap {
             groups.extend_from_slice(&containing);
             members = containing;
             if members.is_empty() {
+                if groups.is_empty() {
+                    // Some servers find nothing below an entry that the service account may not see, without an error.
+                    self.sees(connection, "groups_base", base).await?;
+                }
                 return Ok(groups);
             }
         }
@@ -205,7 +209,7 @@ impl Ldap {
             let nowhere = format!("cn=unknown,{}", self.settings.users_base);
             let bound = self
                 .connections
-                .bind(connection.server, &nowhere, credentials.password());
+                .bind(&connection, &nowhere, credentials.password());
             bound.await?;
             // That is not looked up here: the time must not show whether it is a user.
             if self.is_blind.load(Ordering::Relaxed) {
@@ -218,10 +222,9 @@ impl Ldap {
         };
         let flavour = self.settings.flavour;
         let refusal = user.refusal(flavour, self.clock.now().unix)?;
-        // The server of the entry: another one may not have a new password yet.
         let bound = self
             .connections
-            .bind(connection.server, &user.dn, credentials.password());
+            .bind(&connection, &user.dn, credentials.password());
         let is_disabled = refusal == Some(Refusal::Disabled);
         bind_result::check(&bound.await?, flavour, is_disabled)?;
         if let Some(refusal) = refusal {
@@ -304,7 +307,8 @@ impl Ldap {
             }) => Err(IamError::misconfigured(
                 Misconfiguration::Other,
                 format!(
-                    "the service account does not see the entry: check {key} and the rights of bind_dn"
+                    "the service account does not see the entry: check {key}, the rights of bind_dn, and whether its \
+                     password must be changed"
                 ),
             )),
             Err(fault) => Err(fault),

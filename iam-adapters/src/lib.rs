@@ -2,6 +2,7 @@
 
 pub mod abandoned;
 pub mod adapter;
+pub mod choice;
 pub mod claims;
 pub mod client;
 mod client_address;

@@ -179,10 +179,13 @@ impl OAuth2 {
             }
             Err(Rejected::Unproven) => {
                 // Some servers refuse a client the same way. Then this fails too.
-                self.server
-                    .prove_credentials(&endpoints.introspection)
-                    .await?;
-                return Err(IamError::Refused(Refusal::InvalidCredentials));
+                let proven = self.server.prove_credentials(&endpoints.introspection);
+                return Err(match proven.await {
+                    Ok(()) => IamError::Refused(Refusal::InvalidCredentials),
+                    Err(of_client @ IamError::Misconfigured { .. }) => of_client,
+                    // Otherwise guesses would not be limited while introspection fails.
+                    Err(fault) => self.server.proofs.possible_refusal(fault),
+                });
             }
             Err(Rejected::Unclassified {
                 fault,

@@ -47,7 +47,8 @@ pub enum PermissionSource {
 
 impl PermissionSource {
     /// The limit of its calls.
-    const fn limit(&self) -> CallLimit {
+    #[must_use]
+    pub const fn limit(&self) -> CallLimit {
         match self {
             Self::Groups(_) => UNLIMITED,
             Self::Http(_, limit) => *limit,

@@ -3,17 +3,13 @@
 //!
 //! The registry is a value: a program with another kind of IAM adds it to those of [`Registry::default`].
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
 
 use config::{ConfigError, Value};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_aux::serde_introspection::serde_introspect;
 
-use crate::adapter::{IamAdapter, SetupError};
-use crate::clock::Clock;
 use crate::keycloak::{self, KeycloakSettings};
 use crate::kratos::{self, KratosSettings};
 use crate::ldap::{self, LdapSettings};
@@ -49,40 +45,6 @@ impl IamSettings {
     #[must_use]
     pub const fn json(&self) -> &serde_json::Value {
         &self.json
-    }
-}
-
-/// Stands for a missing section `[iam.…]`. Commands that need no IAM accept it.
-#[derive(Debug, Serialize)]
-struct Unconfigured {
-    /// The possible sections.
-    #[serde(skip)]
-    sections: String,
-}
-
-impl AdapterSettings for Unconfigured {
-    fn name(&self) -> &'static str {
-        "none"
-    }
-
-    fn problems(&self, _: &str, _: bool) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn connect(
-        &self,
-        _: &str,
-        _: Arc<dyn Clock>,
-        _: Duration,
-        _: Option<&Arc<dyn IamAdapter>>,
-    ) -> Result<Arc<dyn IamAdapter>, SetupError> {
-        let sections = &self.sections;
-        let problem = format!("iam: no IAM is configured; one section is needed, of {sections}");
-        Err(SetupError(vec![problem]))
-    }
-
-    fn logins_per_second(&self) -> Option<NonZeroU32> {
-        None
     }
 }
 
@@ -147,27 +109,21 @@ impl AdapterKind {
 pub struct Registry {
     /// The kinds.
     pub kinds: Vec<AdapterKind>,
-    /// The settings that are used if the configuration has no section `[iam.…]`.
-    pub default: IamSettings,
+    /// The settings that are used if the configuration has no section `[iam.…]`; `None`: the service needs one.
+    pub default: Option<IamSettings>,
 }
 
-/// The IAMs for production. The configuration must name one: from the default settings no adapter can be
-/// created.
+/// The IAMs for production.
 impl Default for Registry {
     fn default() -> Self {
-        let kinds = vec![
-            AdapterKind::of_client::<KeycloakSettings>("keycloak", keycloak::EXAMPLE),
-            AdapterKind::of_client::<OAuth2Settings>("oauth2", oauth2::EXAMPLE),
-            AdapterKind::of::<LdapSettings>("ldap", Some(ldap::EXAMPLE)),
-            AdapterKind::of::<KratosSettings>("kratos", Some(kratos::EXAMPLE)),
-        ];
-        let sections = kinds.iter().map(|kind| format!("iam.{}", kind.name));
-        let sections: Vec<_> = sections.collect();
         Self {
-            kinds,
-            default: IamSettings::new(Unconfigured {
-                sections: sections.join(", "),
-            }),
+            kinds: vec![
+                AdapterKind::of_client::<KeycloakSettings>("keycloak", keycloak::EXAMPLE),
+                AdapterKind::of_client::<OAuth2Settings>("oauth2", oauth2::EXAMPLE),
+                AdapterKind::of::<LdapSettings>("ldap", Some(ldap::EXAMPLE)),
+                AdapterKind::of::<KratosSettings>("kratos", Some(kratos::EXAMPLE)),
+            ],
+            default: None,
         }
     }
 }
@@ -182,6 +138,8 @@ impl Registry {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::clock::SystemClock;
 
@@ -226,19 +184,6 @@ mod tests {
                 .expect("Keycloak's")
                 .fields()
                 .contains(&"client_secret_file")
-        );
-    }
-
-    #[test]
-    fn without_a_section_there_is_no_adapter_and_the_error_names_the_sections() {
-        let clock = Arc::new(SystemClock::default());
-        let settings = Registry::default().default;
-        let refused = settings.connect("iam.none", clock, Duration::ZERO, None);
-        let refused = refused.expect_err("no adapter").to_string();
-        assert!(
-            refused
-                .starts_with("iam: no IAM is configured; one section is needed, of iam.keycloak"),
-            "{refused}"
         );
     }
 }

@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use strum::{IntoStaticStr, VariantArray};
 use tokio::time::{Instant, timeout_at};
 
-use crate::adapter::{Capabilities, IamAdapter};
+use crate::adapter::{Capabilities, IamAdapter, SessionLocation};
 use crate::client::{CLOCK_OFFSET, DEADLINE};
 use crate::clock::Clock;
 use crate::error::IamError;
@@ -177,7 +177,9 @@ impl CallLayers {
             let result = ended.unwrap_or(Err(IamError::TimedOut(self.deadline)));
             if let Some(permit) = admitted {
                 // A server that cannot be reached has not seen for whom the call was.
-                let is_unreachable = matches!(result, Err(IamError::Unreachable(_)));
+                let is_unreachable = result
+                    .as_ref()
+                    .is_err_and(|error| matches!(error.fault(), IamError::Unreachable(_)));
                 let requesters = if is_unreachable { &[] } else { requesters };
                 let is_failure = result.as_ref().is_err_and(IamError::is_failure);
                 permit.settle(is_failure, requesters);
@@ -289,6 +291,10 @@ impl IamAdapter for ResilientAdapter {
     }
 
     async fn end_session(&self, session: &UpstreamSession) -> Result<(), IamError> {
+        // There is nothing to call. A success would be reported of an IAM that may be away.
+        if self.capabilities.sessions == SessionLocation::SessionToken {
+            return Ok(());
+        }
         let adapter = self.adapter.load_full();
         let requesters = [Requester::Subject(session.subject.clone())];
         let attempt = || adapter.end_session(session);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
 
-use crate::adapter::{Capabilities, IamAdapter};
+use crate::adapter::{Capabilities, IamAdapter, SessionLocation};
 use crate::error::IamError;
 use crate::jwk::VerificationKeys;
 use crate::types::{
@@ -30,6 +30,7 @@ pub(crate) struct ScriptedAdapter {
     /// The published key set.
     keys: Mutex<Option<String>>,
     without_logout_tokens: bool,
+    without_sessions: bool,
 }
 
 impl ScriptedAdapter {
@@ -51,6 +52,14 @@ impl ScriptedAdapter {
     pub(crate) fn without_logout_tokens() -> Arc<Self> {
         Arc::new(Self {
             without_logout_tokens: true,
+            ..Self::default()
+        })
+    }
+
+    /// Its sessions are in the session token alone.
+    pub(crate) fn without_sessions() -> Arc<Self> {
+        Arc::new(Self {
+            without_sessions: true,
             ..Self::default()
         })
     }
@@ -114,7 +123,13 @@ impl IamAdapter for ScriptedAdapter {
     }
 
     fn capabilities(&self) -> Capabilities {
+        let sessions = if self.without_sessions {
+            SessionLocation::SessionToken
+        } else {
+            SessionLocation::Iam
+        };
         Capabilities {
+            sessions,
             back_channel_logout: !self.without_logout_tokens,
             ..Capabilities::FULL
         }

@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::fmt::{self, Display};
-use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,16 +50,10 @@ pub trait AdapterSettings: Any + fmt::Debug + Send + Sync {
         before: Option<&Arc<dyn IamAdapter>>,
     ) -> Result<Arc<dyn IamAdapter>, SetupError>;
 
-    /// How many logins per second a small installation of the IAM can process, from all replicas;
-    /// `None`: unlimited. By default that of Keycloak: two cores with 15 logins per second each, according to
-    /// its sizing guide. Small servers that hash passwords with one core are slower.
-    fn logins_per_second(&self) -> Option<NonZeroU32> {
-        NonZeroU32::new(30)
-    }
-
-    /// How many sessions an account may begin per minute by default; 0: unlimited.
-    fn sessions_per_minute(&self) -> u32 {
-        20
+    /// Whether the rate of logins and the new sessions of an account are limited by default. For tests they are
+    /// not.
+    fn limits_logins(&self) -> bool {
+        true
     }
 
     /// The setting that is missing for the IAM to state the groups of its users; `None`: it states them.

@@ -6,11 +6,11 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
-use futures_util::future::{BoxFuture, Shared, ready};
+use futures_util::future::{BoxFuture, Shared, join_all, ready};
 use opentelemetry::trace::{FutureExt as _, SpanContext};
 use parking_lot::Mutex;
 use thiserror::Error;
-use tokio::task;
+use tokio::task::{self, AbortHandle};
 use tracing::Instrument as _;
 
 use crate::{Moment, trace};
@@ -18,9 +18,9 @@ use crate::{Moment, trace};
 /// The result of a call.
 type SharedResult<T> = Shared<BoxFuture<'static, Result<T, LostTask>>>;
 
-/// The task of a call panicked.
+/// The task of a call panicked, or was dropped with its runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("a task panicked")]
+#[error("a task panicked, or was dropped with its runtime")]
 pub struct LostTask;
 
 /// The call whose result the caller gets.
@@ -29,7 +29,7 @@ pub struct Flight<T> {
     pub began: Moment,
     /// Whether the caller did not start it.
     pub is_joined: bool,
-    /// [`LostTask`] if the call panicked.
+    /// [`LostTask`] if the call has no result.
     pub result: SharedResult<T>,
 }
 
@@ -37,7 +37,7 @@ struct Call<T> {
     began: Moment,
     /// The span in which it began.
     span: SpanContext,
-    task: task::Id,
+    task: AbortHandle,
     result: SharedResult<T>,
 }
 
@@ -73,7 +73,10 @@ where
         C: Future<Output = T> + Send + 'static,
     {
         let mut calls = self.0.lock();
+        // A task that begins removes its call before it is finished. A finished one in the table never began, because
+        // its runtime ended, and has no result.
         if let Some(call) = calls.get(&key)
+            && !call.task.is_finished()
             && may_join(call.began)
         {
             trace::link_to(&call.span);
@@ -97,7 +100,7 @@ where
             // after a panic. Keeps a later call for the same key.
             let _removal = scopeguard::guard(task::id(), move |task| {
                 if let Entry::Occupied(call) = table.lock().entry(key_of_call)
-                    && call.get().task == task
+                    && call.get().task.id() == task
                 {
                     call.remove();
                 }
@@ -107,13 +110,13 @@ where
         // Its log lines carry the id of the request that started it, and its spans are in the trace of
         // that request.
         let task = task::spawn(task.in_current_span().with_current_context());
-        let id = task.id();
+        let handle = task.abort_handle();
         let result = task.map(|result| result.map_err(|_| LostTask));
         let result = result.boxed().shared();
         let call = Call {
             began: now,
             span: trace::current_span(),
-            task: id,
+            task: handle,
             result: result.clone(),
         };
         calls.insert(key, call);
@@ -122,5 +125,15 @@ where
             is_joined: false,
             result,
         }
+    }
+
+    /// Waits until the calls that are in flight now have ended, also those that get no result because their
+    /// runtime ends.
+    pub async fn ended(&self) {
+        let results: Vec<_> = {
+            let calls = self.0.lock();
+            calls.values().map(|call| call.result.clone()).collect()
+        };
+        join_all(results).await;
     }
 }

@@ -83,7 +83,8 @@ pub(super) struct Line {
 pub(super) enum LineSampling {
     /// Each.
     Each,
-    /// Of refusals, the first of its client, event, reason and interval. The others are summed.
+    /// Of refusals, and of failures of the gateway itself, the first of its client, event, reason and interval. The others
+    /// are summed.
     First,
     /// Refusals are summed: anyone can cause them, and they change nothing.
     Sum,
@@ -109,8 +110,9 @@ impl Line {
                 request,
                 account,
                 iam,
+                reaches_iam,
                 end,
-            } => Self::of_login(request, account, iam, end, ids),
+            } => Self::of_login(request, account, iam, reaches_iam, end, ids),
             Event::SlowRate {
                 email,
                 is_known_network,
@@ -204,6 +206,7 @@ impl Line {
         request: &RequestContext,
         account: Option<(&str, Identifier)>,
         iam: Option<&Arc<str>>,
+        reaches_iam: bool,
         end: LoginEnd<'_>,
         ids: &Identifiers,
     ) -> Self {
@@ -226,9 +229,18 @@ impl Line {
             .with_some("iam", iam.map(|iam| &**iam))
             .with_some("subject", session.map(|session| &*session.sub))
             .with_some("session", session.map(|new| ids.session(new.session_id)));
-        // Login limits bound the refusals of an IAM.
-        let is_of_iam = iam.is_some() && decision.limit.is_none();
-        if decision.outcome == REFUSED && !is_of_iam {
+        // Login limits bound what an IAM is asked.
+        let is_unlimited = match end {
+            LoginEnd::Decided(Err(GatewayError::Refused(_))) => !reaches_iam,
+            LoginEnd::Decided(Err(error)) => {
+                matches!(
+                    error,
+                    GatewayError::TooManyLogins { .. } | GatewayError::NotReady(_)
+                )
+            }
+            LoginEnd::Decided(Ok(_)) | LoginEnd::Withdrawn(_) | LoginEnd::Unknown => false,
+        };
+        if is_unlimited {
             line.sampled(LineSampling::First)
         } else {
             line
@@ -340,9 +352,6 @@ const fn selected(ended: &Ended) -> &'static str {
     }
 }
 
-/// The gateway or the IAM decided against it.
-const REFUSED: &str = "refused";
-
 /// The gateway has a defect.
 const INTERNAL_ERROR: &str = "internal_error";
 
@@ -365,9 +374,9 @@ impl Decision {
     pub(super) const NOT_AUDITED: Self = Self::failed("audit_log_unwritable");
     pub(super) const UNREADABLE: Self = Self::failed("unreadable");
 
-    /// It was decided against, for this reason.
+    /// The gateway or the IAM decided against it, for this reason.
     pub(super) const fn refused(reason: &'static str) -> Self {
-        Self::because(REFUSED, reason)
+        Self::because("refused", reason)
     }
 
     /// Nothing was decided, because something failed.

@@ -3,11 +3,11 @@
 
 use std::borrow::Cow;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
-use std::io;
+use std::io::{self, Write as _};
 use std::mem;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{
-    FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+    FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -89,6 +89,9 @@ impl Progress {
 pub(super) struct Output {
     destination: Destination,
     file: File,
+    /// Whether the file ends in a line that a process before this one did not finish. It is ended before the first line of
+    /// this one, and not when the file is opened, so that a full disk does not prevent a start.
+    is_in_line: bool,
     /// Whether a line counts as written only when it is on the disk.
     durable: bool,
     clock: Arc<dyn Clock>,
@@ -105,11 +108,14 @@ impl Output {
         clock: Arc<dyn Clock>,
         progress: Arc<Progress>,
     ) -> anyhow::Result<Self> {
-        let file = match &destination {
-            Destination::Stdout => io::stdout().as_fd().try_clone_to_owned().map(File::from),
+        let opened = match &destination {
+            Destination::Stdout => io::stdout()
+                .as_fd()
+                .try_clone_to_owned()
+                .map(|file| (file.into(), false)),
             Destination::File(path) => open(path, durable),
         };
-        let file = file.with_context(|| match &destination {
+        let (file, is_in_line) = opened.with_context(|| match &destination {
             Destination::Stdout => "audit.destination: standard output cannot be used".to_owned(),
             Destination::File(path) => {
                 format!("audit.file: {} cannot be opened", path.display())
@@ -118,6 +124,7 @@ impl Output {
         Ok(Self {
             destination,
             file,
+            is_in_line,
             durable,
             clock,
             progress,
@@ -135,7 +142,8 @@ impl Output {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(_) | Err(_) => {}
         }
-        let file = open(path, self.durable)?;
+        let (file, is_in_line) = open(path, self.durable)?;
+        self.is_in_line = is_in_line;
         Ok(Some(mem::replace(&mut self.file, file)))
     }
 
@@ -152,6 +160,10 @@ impl Output {
             if self.durable && *written > 0 && file.sync_data().is_err() {
                 *written = 0;
             }
+        }
+        if self.is_in_line {
+            self.file.write_all(b"\n")?;
+            self.is_in_line = false;
         }
         write_from(&mut self.file, batch, written)?;
         // Not a device.
@@ -208,9 +220,9 @@ fn id(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Opens the file with this name to append to it, or makes it. Only its owner can read a new file.
-/// Users other than its owner and its group can never read it. A durable file has its name on the disk.
-fn open(path: &Path, durable: bool) -> io::Result<File> {
+/// Opens the file with this name to append to it, or makes it, and tells whether it ends in a line. Only its owner can read
+/// a new file. Users other than its owner and its group can never read it. A durable file has its name on the disk.
+fn open(path: &Path, durable: bool) -> io::Result<(File, bool)> {
     let file = options().create(true).open(path).map_err(readable)?;
     let metadata = file.metadata()?;
     refuse_other_kinds(&metadata)?;
@@ -221,7 +233,21 @@ fn open(path: &Path, durable: bool) -> io::Result<File> {
     if durable && metadata.is_file() {
         File::open(folder(path))?.sync_all()?;
     }
-    Ok(file)
+    Ok((file, ends_in_line(path, &metadata)))
+}
+
+/// Whether the last line has no end. Not known of a file that the gateway may only append to.
+fn ends_in_line(path: &Path, metadata: &Metadata) -> bool {
+    let Some(last) = metadata.len().checked_sub(1) else {
+        return false;
+    };
+    let mut byte = [b'\n'];
+    let read = options()
+        .append(false)
+        .read(true)
+        .open(path)
+        .and_then(|file| file.read_exact_at(&mut byte, last));
+    read.is_ok() && byte != *b"\n"
 }
 
 fn folder(path: &Path) -> &Path {

@@ -157,6 +157,7 @@ fn login<'e>(
         request,
         account: Some((ALICE, key(KEY).account(ALICE))),
         iam,
+        reaches_iam: iam.is_some(),
         end,
     }
 }
@@ -599,6 +600,38 @@ async fn error_in_the_middle_of_a_line_is_followed_by_its_rest_or_in_a_new_file_
 }
 
 #[tokio::test]
+async fn unfinished_line_of_an_earlier_process_or_of_a_file_put_in_place_is_ended_before_the_next_one()
+ {
+    const UNFINISHED: &str = "{\"schema\":1,\"ti";
+    let mut log = TestLog::open(true, |folder| {
+        let file = in_folder(folder);
+        fs::write(&file, UNFINISHED).unwrap();
+        file
+    });
+    let text = |log: &TestLog| fs::read_to_string(log.path("audit.log")).unwrap();
+    assert_eq!(
+        text(&log),
+        UNFINISHED,
+        "a full disk does not prevent a start"
+    );
+    log.write(1).await.unwrap();
+    log.write(2).await.unwrap();
+    let other = log.path("other.log");
+    fs::write(&other, UNFINISHED).unwrap();
+    let (unfinished, rest) = text(&log)
+        .split_once('\n')
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        .unwrap();
+    assert_eq!((&*unfinished, counts(&rest)), (UNFINISHED, vec![1, 2]));
+    fs::rename(&other, log.path("audit.log")).unwrap();
+    log.write(3).await.unwrap();
+    log.close();
+    let text = text(&log);
+    let (unfinished, rest) = text.split_once('\n').unwrap();
+    assert_eq!((unfinished, counts(rest)), (UNFINISHED, vec![3]));
+}
+
+#[tokio::test]
 async fn full_disk_refuses_an_operation_only_if_the_log_fails_closed() {
     let mut open = TestLog::open(false, |_| "/dev/full".into());
     assert_eq!(open.write(1).await, Ok(()));
@@ -722,11 +755,19 @@ async fn refusals_that_no_limit_bounds_have_one_line_and_then_one_sum_for_each_c
     let (request, corp, session) = (request(), Arc::from("corp"), new_session());
     let limited = too_many(Limit::Address);
     let wrong = GatewayError::Refused(Refusal::InvalidCredentials);
+    let full = GatewayError::NotReady(NotReady::TooManyRevocations);
     let malformed = GatewayError::InvalidSession(InvalidSession::Malformed);
     let signature = GatewayError::InvalidLogoutToken(InvalidLogoutToken::Signature);
     let log_in = |iam, result| {
         let end = LoginEnd::Decided(result);
         log.log.on_event(&login(&request, iam, end));
+    };
+    let empty_password = Event::Login {
+        request: &request,
+        account: Some((ALICE, key(KEY).account(ALICE))),
+        iam: Some(&corp),
+        reaches_iam: false,
+        end: LoginEnd::Decided(Err(&wrong)),
     };
     for _ in 0..1000 {
         log.log.on_event(&Event::Logout {
@@ -741,7 +782,9 @@ async fn refusals_that_no_limit_bounds_have_one_line_and_then_one_sum_for_each_c
         });
         log_in(None, Err(&limited));
         log_in(Some(&corp), Err(&limited));
+        log_in(Some(&corp), Err(&full));
         log_in(None, Err(&wrong));
+        log.log.on_event(&empty_password);
         refuse_operator(&log, [192, 0, 2, 1], "missing_token");
     }
     // Of each of these, every line counts: limits bound the first, and the second is a success.
@@ -752,16 +795,28 @@ async fn refusals_that_no_limit_bounds_have_one_line_and_then_one_sum_for_each_c
     log.log.write_sums();
     log.log.write_sums();
     let (names, sums) = refusal_lines(&mut log);
-    let mut expected = vec!["logout_token", "login", "login", "operator_refused"];
+    let mut expected = vec![
+        "logout_token",
+        "login",
+        "login",
+        "login",
+        "login",
+        "operator_refused",
+    ];
     expected.extend(["login"; 6]);
     assert_eq!(names, expected);
     let refused = serde_json::json!({
-        "login": {"rate_limited": 1999, "unknown_domain": 999},
+        "login": {
+            "invalid_credentials": 999,
+            "rate_limited": 1999,
+            "revocations_full": 999,
+            "unknown_domain": 999,
+        },
         "logout": {"malformed": 1000},
         "logout_token": {"signature": 999},
         "operator_refused": {"missing_token": 999},
     });
-    assert_eq!(sums, [(Value::from(5996), refused)]);
+    assert_eq!(sums, [(Value::from(7994), refused)]);
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ pub(super) fn run(
     AuditCommand::Id { value, config }: &AuditCommand,
     invocation: &mut Invocation<'_>,
 ) -> anyhow::Result<Exit> {
-    let key = invocation.settings(config)?.keys.identifier_key;
+    let key = invocation.settings_for("keys", config)?.keys.identifier_key;
     let key = key.ok_or_else(|| {
         UserError::Request("the configuration has no keys.identifier_key_file".to_owned())
     })?;

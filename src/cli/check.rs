@@ -197,7 +197,8 @@ async fn try_made_up_account(adapter: &dyn IamAdapter) -> Result<(), String> {
 }
 
 /// Logs the test account in, exchanges its session, logs it out and explains the scopes. Returns whether
-/// every call succeeded.
+/// every call succeeded. The results are written after the calls, because an output that is closed would leave the
+/// session at the IAM.
 async fn run_session(
     gateway: &Gateway,
     settings: &Settings,
@@ -211,19 +212,10 @@ async fn run_session(
         Ok(session) => session,
         Err(error) => return report.failure("login", anyhow::Error::from(error)),
     };
-    let lifetime = session.expires_at.saturating_sub(session.verified_at);
-    report.line(
-        "login",
-        format_args!("ok, the session expires in {lifetime} s"),
-    )?;
     let id = session.session_id.to_string();
     let token = session.session_token.expose_secret();
     let exchanged = gateway.exchange(request, &id, token, Scope::EMPTY).await;
-    let exchanged = exchanged.map(|exchanged| {
-        let lifetime = exchanged.token.expires_in;
-        format!("ok, a token for {lifetime} s")
-    });
-    let has_exchanged = report.result("exchange", "", exchanged.map_err(anyhow::Error::from))?;
+    let has_exchanged = exchanged.is_ok();
     let iam = gateway.iams.for_login(credentials.email());
     let mut sections = settings.iams.iter().zip(&parts.iams);
     let section = sections.find(|(section, _)| iam.is_some_and(|iam| iam.name() == section.name));
@@ -234,7 +226,7 @@ async fn run_session(
     let source = source.as_deref();
     let explained = match (iam, section, upstream) {
         (Some(iam), Some((section, adapter)), Some(upstream)) if has_exchanged => {
-            let rights = rights(iam, &**adapter.load_full(), source, &upstream).await;
+            let rights = rights(iam, section, &**adapter.load_full(), source, &upstream).await;
             Some(rights.map(|rights| Explanation {
                 rights,
                 iam,
@@ -246,6 +238,16 @@ async fn run_session(
     };
     // Also after a failed exchange: else the session would stay at the IAM.
     let logged_out = gateway.log_out(request, &id, token).await;
+    let lifetime = session.expires_at.saturating_sub(session.verified_at);
+    report.line(
+        "login",
+        format_args!("ok, the session expires in {lifetime} s"),
+    )?;
+    let exchanged = exchanged.map(|exchanged| {
+        let lifetime = exchanged.token.expires_in;
+        format!("ok, a token for {lifetime} s")
+    });
+    report.result("exchange", "", exchanged.map_err(anyhow::Error::from))?;
     let logged_out = logged_out.map(|()| "ok").map_err(anyhow::Error::from);
     if !report.result("logout", "", logged_out)? {
         return Ok(false);

@@ -1,6 +1,9 @@
 //! Errors that the user can correct, and their exit code.
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use iam_adapters::files;
 
 use super::Exit;
 use crate::config::InvalidSettings;
@@ -19,6 +22,9 @@ pub enum UserError {
     /// In the sockets of the service manager.
     #[error(transparent)]
     Socket(#[from] PassedSocketError),
+    /// A file cannot be written.
+    #[error("cannot write {}: {}", .0.display(), files::reason(.1))]
+    File(PathBuf, #[source] io::Error),
     /// In the arguments.
     #[error("{0}")]
     Request(String),

@@ -2,14 +2,14 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{self, Path, PathBuf};
 
-use anyhow::Context as _;
 use aws_lc_rs::rand;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::Args;
+use iam_adapters::files;
 use zeroize::Zeroizing;
 
 use super::{Exit, UserError};
@@ -63,7 +63,9 @@ pub(super) fn init(
         return Ok(Exit::Ok);
     };
     let shown = path.display();
-    let key = path::absolute(path)?.with_file_name("secrets/identifier-key");
+    let cannot_write = |error| UserError::File(path.clone(), error);
+    let absolute = path::absolute(path).map_err(cannot_write)?;
+    let key = absolute.with_file_name("secrets/identifier-key");
     let setting = toml::Value::from(key.display().to_string());
     let text = text.replace(KEY_SETTING, &format!("identifier_key_file = {setting}"));
     if path.symlink_metadata().is_ok() {
@@ -71,37 +73,47 @@ pub(super) fn init(
         return Err(UserError::Request(problem).into());
     }
     // The settings last: once they exist, no further run makes what is missing.
-    if !key.exists() {
-        make_key(&key).with_context(|| format!("cannot write {}", key.display()))?;
+    let has_key = key.exists();
+    if !has_key {
+        make_key(&key)?;
     }
-    write_new(path, 0o666, None, &text).with_context(|| format!("cannot write {shown}"))?;
+    write_new(path, 0o666, None, &text).map_err(cannot_write)?;
+    let key = key.display();
+    let written = if has_key {
+        format!("{shown} written; {key} exists and was kept")
+    } else {
+        format!("{shown} and {key} written")
+    };
     writeln!(
         out,
-        "{shown} and {} written; all replicas share the key; \
-         test the settings with `auth-gateway check --config {shown}`",
-        key.display()
+        "{written}; all replicas share the key; \
+         test the settings with `auth-gateway check --config {shown}`"
     )?;
     Ok(Exit::Ok)
 }
 
 /// Makes the key of identifiers. It belongs to the owner of its folder: root makes it for the user of the gateway.
 fn make_key(path: &Path) -> anyhow::Result<()> {
+    let cannot_write = |error| UserError::File(path.to_owned(), error);
     let folder = path.parent().unwrap_or(path);
     if !folder.exists() {
-        fs::DirBuilder::new().mode(0o700).create(folder)?;
+        let made = fs::DirBuilder::new().mode(0o700).create(folder);
+        made.map_err(cannot_write)?;
     }
     let mut bytes = Zeroizing::new([0; 32]);
     rand::fill(&mut *bytes).map_err(|_| anyhow::anyhow!("no random numbers"))?;
     let text = Zeroizing::new(URL_SAFE_NO_PAD.encode(*bytes) + "\n");
-    let owner = fs::metadata(folder)?.uid();
-    Ok(write_new(path, 0o600, Some(owner), &text)?)
+    Ok(write_new(path, 0o600, Some(folder), &text).map_err(cannot_write)?)
 }
 
-/// Writes a file that does not exist. An error leaves no file, because the next run would not replace it.
-fn write_new(path: &Path, mode: u32, owner: Option<u32>, text: &str) -> io::Result<()> {
+/// Writes a file that does not exist, for the owner of this folder if one is given. An error leaves no file, because
+/// the next run would not replace it.
+fn write_new(path: &Path, mode: u32, folder: Option<&Path>, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create_new(true).mode(mode).open(path)?;
-    let given = owner.map_or(Ok(()), |owner| fchown(&file, Some(owner), None));
+    let given = folder.map_or(Ok(()), |folder| {
+        files::give_to_owner_of_folder(&file, folder)
+    });
     let written = given.and_then(|()| file.write_all(text.as_bytes()));
     let written = written.and_then(|()| file.sync_all());
     written.inspect_err(|_| drop(fs::remove_file(path)))
@@ -110,6 +122,7 @@ fn write_new(path: &Path, mode: u32, owner: Option<u32>, text: &str) -> io::Resu
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::os::unix::fs::MetadataExt as _;
 
     use super::*;
     use crate::config;
@@ -168,6 +181,7 @@ mod tests {
         let (result, out) = run("keycloak", Some(path.clone()));
         assert_eq!(result.unwrap(), Exit::Ok);
         assert!(out.contains("check --config"), "{out}");
+        assert!(out.contains("secrets/identifier-key written;"), "{out}");
         let written = std::fs::read_to_string(&path).unwrap();
         let key_file = folder.path().join("secrets/identifier-key");
         let named = format!("identifier_key_file = \"{}\"", key_file.display());
@@ -189,7 +203,11 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
         // The key of the replicas that there are.
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(run("keycloak", Some(path)).0.unwrap(), Exit::Ok);
+        let (result, out) = run("keycloak", Some(path));
+        assert_eq!(result.unwrap(), Exit::Ok);
+        assert!(out.contains("auth-gateway.toml written;"), "{out}");
+        let kept = "secrets/identifier-key exists and was kept;";
+        assert!(out.contains(kept), "{out}");
         assert_eq!(std::fs::read_to_string(&key_file).unwrap(), key);
     }
 
@@ -200,14 +218,30 @@ mod tests {
         let secrets = folder.path().join("secrets");
         std::fs::write(&secrets, "no folder").unwrap();
         let error = run("keycloak", Some(path.clone())).0.unwrap_err();
-        let error = format!("{error:#}");
-        assert!(
-            error.contains("cannot write") && error.contains("identifier-key"),
-            "{error}"
-        );
+        let error = error.downcast::<UserError>().unwrap().to_string();
+        let key = secrets.join("identifier-key");
+        let expected = format!("cannot write {}: not a directory", key.display());
+        assert_eq!(error, expected);
         std::fs::remove_file(&secrets).unwrap();
         assert_eq!(run("keycloak", Some(path.clone())).0.unwrap(), Exit::Ok);
         assert!(path.exists() && secrets.join("identifier-key").exists());
+    }
+
+    #[test]
+    fn file_that_cannot_be_written_is_an_error_of_the_user_with_its_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("missing");
+        let error = run("keycloak", Some(missing.join("a.toml"))).0.unwrap_err();
+        let error = error.downcast::<UserError>().unwrap().to_string();
+        let key = missing.join("secrets/identifier-key");
+        let expected = format!("cannot write {}: no such file or directory", key.display());
+        assert_eq!(error, expected);
+        // A folder, by the slash at the end.
+        let path = folder.path().join("settings/");
+        let error = run("keycloak", Some(path.clone())).0.unwrap_err();
+        let error = error.downcast::<UserError>().unwrap().to_string();
+        let begin = format!("cannot write {}: ", path.display());
+        assert!(error.starts_with(&begin), "{error}");
     }
 
     #[test]

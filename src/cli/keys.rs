@@ -19,8 +19,11 @@ use super::error::UserError;
 use super::{ConfigFile, Exit, Invocation};
 use crate::config::{KeySettings, Settings};
 use auth_gateway_core::keys::{
-    self, Algorithm, FileTimes, KeyFile, KeyPurpose, KeyState, SealingKey, Times,
+    self, Algorithm, FileTimes, KeyError, KeyFile, KeyPurpose, KeyState, SealingKey, Times,
 };
+
+/// That of the first signing key if the arguments name none.
+const DEFAULT_ALGORITHM: Algorithm = Algorithm::Es256;
 
 #[derive(Debug, PartialEq, Eq, Subcommand)]
 pub enum KeyCommand {
@@ -192,7 +195,7 @@ fn generate(key: &GenerateKey, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let key_use = use_in(&key.directory, key.purpose)?;
     let purpose = match key_use {
         KeyUse::Sealing => KeyPurpose::Sealing,
-        KeyUse::Signing => KeyPurpose::Signing(key.algorithm.unwrap_or(Algorithm::Es256)),
+        KeyUse::Signing => KeyPurpose::Signing(key.algorithm.unwrap_or(DEFAULT_ALGORITHM)),
     };
     let now = Timestamp::now();
     let max_age = KeySettings::default().jwks_max_age;
@@ -360,10 +363,19 @@ fn rotate(rotate: &RotateKeys, invocation: &mut Invocation<'_>) -> anyhow::Resul
         let problem = "the configuration names no directory of keys; name one with --dir";
         return Err(UserError::Request(problem.to_owned()).into());
     }
-    for (purpose, directory) in folders {
-        let times = rotate.times.of(purpose, &settings);
-        rotate_directory(rotate, purpose, directory, times, invocation.out)?;
+    // Nothing is made in one folder if another one cannot be used.
+    for (purpose, directory) in &folders {
+        read(directory, *purpose)?;
     }
+    let mut lines: Vec<u8> = Vec::new();
+    let done = folders.into_iter().try_for_each(|(purpose, directory)| {
+        let times = rotate.times.of(purpose, &settings);
+        rotate_directory(rotate, purpose, directory, times, &mut lines)
+    });
+    // Only now, because an output that is closed must not end a rotation, and also what was done before a failure.
+    let written = invocation.out.write_all(&lines);
+    done?;
+    written?;
     Ok(Exit::Ok)
 }
 
@@ -385,7 +397,7 @@ fn rotate_directory(
             (KeyUse::Sealing, ..) => KeyPurpose::Sealing,
             (KeyUse::Signing, Some(algorithm), _) => KeyPurpose::Signing(algorithm),
             (KeyUse::Signing, None, Some(newest)) => newest,
-            (KeyUse::Signing, None, None) => KeyPurpose::Signing(Algorithm::Es256),
+            (KeyUse::Signing, None, None) => KeyPurpose::Signing(DEFAULT_ALGORITHM),
         };
         let path = make(directory, made, first_use)?;
         writeln!(out, "{}  used from {first_use:.0} on", path.display())?;
@@ -408,13 +420,14 @@ fn rotate_directory(
 
 /// Locks the directory, because two rotations at once would make two keys. The lock ends with the
 /// file. `None` if the file system has no locks.
-fn lock(directory: &Path) -> anyhow::Result<Option<File>> {
-    std::fs::create_dir_all(directory)?;
-    let file = File::open(directory)?;
+fn lock(directory: &Path) -> Result<Option<File>, UserError> {
+    let io = |source| UserError::from(KeyError::Io(directory.to_owned(), source));
+    fs::create_dir_all(directory).map_err(io)?;
+    let file = File::open(directory).map_err(io)?;
     match file.lock() {
         Ok(()) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(io(error)),
     }
 }
 
@@ -431,10 +444,16 @@ fn remove(key: &RemoveKey, out: &mut dyn Write) -> anyhow::Result<Exit> {
         let in_use = found.first_use() <= Timestamp::now() || first_uses.len() == 1;
         if in_use && !first_uses.iter().any(later) {
             let purpose = purpose.name();
+            let algorithm = match found.purpose() {
+                Some(KeyPurpose::Signing(algorithm)) if algorithm != DEFAULT_ALGORITHM => {
+                    format!(" --alg {}", algorithm.name())
+                }
+                _ => String::new(),
+            };
             return Err(UserError::Request(format!(
                 "{kid} is in use and has no successor: gateways would continue with it, or with \
                  an older one. Make its successor first: \
-                 auth-gateway keys generate --dir {directory} --use {purpose} --first-use now"
+                 auth-gateway keys generate --dir {directory} --use {purpose}{algorithm} --first-use now"
             ))
             .into());
         }

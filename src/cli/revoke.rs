@@ -176,7 +176,10 @@ fn write_result(sessions: &str, revoked: &Revoked, out: &mut dyn Write) -> std::
     writeln!(out, "revoked {sessions}{}", until.unwrap_or_default())?;
     let replication = match revoked.replication.as_str() {
         "delivered" => "the other replicas refuse them too",
-        "pending" => "pending: the other replicas refuse them when Redis responds again",
+        "pending" => {
+            "pending: the other replicas refuse them when Redis stores the revocation; if the sealing keys of the \
+             replicas differ (keys_differ in readiness), revoke again when they are the same"
+        }
         _ => "at this replica alone: no Redis is configured",
     };
     writeln!(out, "{replication}")

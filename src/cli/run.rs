@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -13,25 +14,24 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::config::ConfigCommand;
 use super::error::{UserError, report};
 use super::{
-    Command, ConfigFile, Exit, Invocation, audit, check, config, generated_key, healthcheck, init,
-    keys, revoke, welcome,
+    Command, ConfigFile, Exit, Invocation, audit, check, config, healthcheck, init, keys, revoke,
 };
-use crate::config::{Environment, LogFormat, Registry, Settings, is_own_variable};
-use crate::startup::{self, Addresses, Application, ServiceDependencies};
+use crate::config::{InvalidSettings, LogFormat, Registry, Settings, is_own_variable};
+use crate::startup::{self, Application, ServiceDependencies};
 use crate::telemetry;
 
 /// The names of the sockets that systemd passes (`sd_listen_fds(3)`).
 const SOCKET_NAMES_VARIABLE: &str = "LISTEN_FDNAMES";
 
-/// The parts in which programs differ: their IAMs, and what they serve.
+/// The parts in which programs differ: their IAMs, the settings that they refuse, and what they serve.
 #[derive(Debug, Clone)]
 pub struct Program {
     /// The adapters that can be configured.
     pub registry: Registry,
+    /// For `check`: refuses settings which are valid, but with which `build` fails.
+    pub check: fn(&Settings) -> Result<(), InvalidSettings>,
     /// Builds the service.
     pub build: fn(&Settings, ServiceDependencies) -> anyhow::Result<Application>,
-    /// The last lines of the welcome screen in development: the origin of the keys, and what else to know.
-    pub hints: fn(&Settings, Addresses) -> String,
 }
 
 /// The production program.
@@ -39,12 +39,8 @@ impl Default for Program {
     fn default() -> Self {
         Self {
             registry: Registry::default(),
+            check: |_| Ok(()),
             build: Application::build,
-            hints: |settings, _| {
-                let keys = &settings.keys;
-                generated_key("signing", keys.signing_dir.as_deref())
-                    + &generated_key("sealing", keys.sealing_dir.as_deref())
-            },
         }
     }
 }
@@ -114,7 +110,7 @@ pub fn run(
         err,
     };
     let outcome = match command {
-        Command::Serve(config) => serve(config, program, environment, err),
+        Command::Serve(config) => serve(config, program, environment),
         Command::Check {
             config,
             online,
@@ -123,6 +119,10 @@ pub fn run(
             let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
             let prepared =
                 ServiceDependencies::load(config.path(environment), environment, registry, clock);
+            let prepared = prepared.and_then(|(settings, parts)| {
+                (program.check)(&settings)?;
+                Ok((settings, parts))
+            });
             return check::check(prepared, *online, explain, environment, out);
         }
         Command::Config(ConfigCommand::Show { config, json }) => {
@@ -145,13 +145,16 @@ fn serve(
     config: &ConfigFile,
     program: &Program,
     environment: &BTreeMap<String, String>,
-    err: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let names = environment.get(SOCKET_NAMES_VARIABLE).map(String::as_str);
     let sockets = startup::passed_sockets(names).map_err(UserError::from)?;
-    let system = actix_web::rt::System::new();
+    // Never dropped: that would wait, without a bound, for look-ups of names and readings of files that are in progress.
+    // What has to be finished is finished before the application ends.
+    let system = ManuallyDrop::new(actix_web::rt::System::new());
     system.block_on(async { handle_hangups() })?;
+    // No problem of the settings: the service manager starts the gateway again, until the clock is set.
+    startup::check_clock(clock.now())?;
     let file = config.path(environment);
     let (settings, mut parts) =
         ServiceDependencies::load(file, environment, &program.registry, clock)
@@ -162,14 +165,9 @@ fn serve(
         .map_err(|error| anyhow::anyhow!("logs: {error}"))?;
     let is_json = settings.log.format == LogFormat::Json;
     let ended = system.block_on(async {
-        // Before the welcome screen: from then on a signal may come.
+        // First, because a signal may come once the ports are bound.
         let stop = stop_signal()?;
         let application = (program.build)(&settings, parts)?;
-        if settings.environment == Environment::Development && !is_json {
-            let addresses = application.addresses();
-            let screen = welcome::screen(&settings, addresses);
-            writeln!(err, "{screen}{}", (program.hints)(&settings, addresses))?;
-        }
         application.run_until_stopped(stop).await
     });
     match ended {

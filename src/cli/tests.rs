@@ -1,7 +1,11 @@
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use clap::CommandFactory as _;
 use iam_adapters::clock::SystemClock;
+use iam_adapters::resilient::Operation;
+use iam_adapters::{IamAdapter, IamError, Refusal};
+use test_support::scripted_iam::{Reply, ScriptedIam};
 
 use super::config::ConfigCommand;
 use super::keys::{FirstUse, GenerateKey, KeyTimes, KeyUse, ListKeys};
@@ -357,6 +361,49 @@ fn check_prints_a_summary_of_the_settings() {
          signing keys  made at start\n  \
          sealing keys  made at start\n"
     );
+}
+
+/// A pipe whose reader ends after the line about the login.
+#[derive(Default)]
+struct ClosedAfterLogin(Vec<u8>);
+
+impl Write for ClosedAfterLogin {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let has_login = String::from_utf8_lossy(&self.0).contains("\n  login ");
+        if has_login && self.0.ends_with(b"\n") {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn session_of_the_test_account_ends_also_if_the_output_is_closed() {
+    let account = [
+        ("AUTH_GATEWAY_CHECK_EMAIL", "alice@example.test"),
+        ("AUTH_GATEWAY_CHECK_PASSWORD", "alice-pass"),
+    ];
+    let account = account.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let environment = BTreeMap::from(account);
+    let clock = Arc::new(SystemClock::default());
+    let loaded = ServiceDependencies::load(None, &environment, &registry(), clock);
+    let (settings, mut parts) = loaded.expect("settings");
+    let iam = Arc::new(ScriptedIam::default());
+    // For the made-up account.
+    let refused = IamError::Refused(Refusal::InvalidCredentials);
+    iam.script(Operation::Login, Reply::Fault(refused));
+    let adapter: Arc<dyn IamAdapter> = Arc::<ScriptedIam>::clone(&iam);
+    parts.iams = vec![Arc::new(ArcSwap::from_pointee(adapter))];
+    let mut out = ClosedAfterLogin::default();
+    let prepared = Ok((settings, parts));
+    let ended = check::check(prepared, true, &[], &environment, &mut out);
+    let error = ended.expect_err("the output is closed");
+    assert!(error.is::<io::Error>(), "{error}");
+    assert_eq!(iam.calls(Operation::Logout), 1);
 }
 
 #[test]

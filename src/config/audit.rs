@@ -11,7 +11,7 @@ use super::errors::ConfigErrors;
 #[serde(default)]
 pub struct AuditSettings {
     /// Where the lines go.
-    #[serde(deserialize_with = "super::section::choice")]
+    #[serde(deserialize_with = "iam_adapters::choice::deserialize")]
     pub destination: AuditDestination,
     pub file: Option<PathBuf>,
     /// Whether logins and resets of login limits are refused while their lines cannot be written.

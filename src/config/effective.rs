@@ -43,16 +43,13 @@ impl EffectiveSettings {
         // Secrets serialize as a placeholder; a type with a secret that does not is not compiled.
         shown.add("", object(settings), layers);
         for iam in &settings.iams {
-            // Without a section there may be no IAM.
-            if known.is_section(&join("iam", &iam.name)) {
-                let mut section = object(&iam.session);
-                section.extend(object(&iam.upstream));
-                section.retain(|name, _| iam.replaced.contains(name));
-                section.extend(object(&iam.options));
-                section.extend(object(iam.adapter.json()));
-                section.extend(object(&iam.adapter.derived()));
-                shown.add(&join("iam", &iam.name), section, layers);
-            }
+            let mut section = object(&iam.session);
+            section.extend(object(&iam.upstream));
+            section.retain(|name, _| iam.replaced.contains(name));
+            section.extend(object(&iam.options));
+            section.extend(object(iam.adapter.json()));
+            section.extend(object(&iam.adapter.derived()));
+            shown.add(&iam.key(), section, layers);
         }
         for key in known.secrets() {
             if shown.settings.contains_key(&format!("{key}_file")) {
@@ -372,8 +369,8 @@ mod tests {
                 &[
                     ("iam.sample.default", Some(json!(false))),
                     ("login_limits.account_sessions_per_minute", Some(json!(20))),
-                    ("login_limits.rate", None),
-                    ("iam.keycloak.logins_per_second", Some(json!(30))),
+                    ("login_limits.rate", Some(json!(30))),
+                    ("iam.keycloak.logins_per_second", None),
                     ("iam.sample.logins_per_second", Some(json!(0))),
                 ],
             ),

@@ -320,6 +320,69 @@ fn unreadable_file_is_one_problem_without_its_content() {
 }
 
 #[test]
+fn problem_in_a_table_names_its_place_and_hides_no_other_one() {
+    let workers = "http.workers: 0 is not within 1 and 1024 (set in FILE)";
+    let claims =
+        |lines: &str| format!("{KEYCLOAK}\nclient_secret = 'x'\n[iam.keycloak.claims]\n{lines}");
+    for (file, problem) in [
+        (
+            "[[token.audiences]]\nscope = 'a'".to_owned(),
+            "token.audiences: item 1, audience: is missing (set in FILE)",
+        ),
+        (
+            "[token]\naudiences = [{ scope = 'a', audience = 'b' }, { audience = 'c' }]".to_owned(),
+            "token.audiences: item 2, scope: is missing (set in FILE)",
+        ),
+        (
+            claims("email = 'email'"),
+            r#"iam.keycloak.claims: email: expected a table such as { member = "department" } (set in FILE)"#,
+        ),
+        // As at the end of a file, below the wrong section.
+        (
+            claims("client_secret = 'canary'"),
+            r#"iam.keycloak.claims: client_secret: expected a table such as { member = "department" } (set in FILE)"#,
+        ),
+        (
+            claims("'https://shop.test/staff' = { member = 'staff', type = 'number' }"),
+            "iam.keycloak.claims: https://shop.test/staff.type: expected `text`, `integer`, `boolean` or \
+             `list_of_texts` (set in FILE)",
+        ),
+        (
+            claims("staff = { type = 'boolean' }"),
+            "iam.keycloak.claims: staff.member: is missing (set in FILE)",
+        ),
+        (
+            "[redis]\nurl = 'redis://r'\nsentinel.master = 'm'".to_owned(),
+            "redis.sentinel.addresses: must not be empty",
+        ),
+    ] {
+        let mut found = problems(&format!("{file}\n[http]\nworkers = 0"), &[]);
+        found.sort();
+        let mut expected = [problem, workers];
+        expected.sort_unstable();
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn number_that_is_too_large_is_not_shown() {
+    for value in [
+        "0xdeadbeefdeadbeef",
+        "16045690984503098046",
+        "300000000000000000000000000000000000000",
+    ] {
+        let found = problems(&format!("{KEYCLOAK}\nclient_secret = {value}"), &[]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("FILE: line "), "{found:?}");
+        let digits = ["16045690984503098", "deadbeef", "300000000"];
+        assert!(
+            !digits.iter().any(|digits| found[0].contains(digits)),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
 fn debug_output_and_problems_contain_no_secret() {
     let over = [("IAM__KEYCLOAK__CLIENT_SECRET", "canary-canary-canary")];
     let settings = load_text(KEYCLOAK, &over).expect("valid");
@@ -507,7 +570,7 @@ fn audience_by_scope_is_a_list_of_tables() {
         ),
         (
             "scope = 'a'\naudience = 'x'\nscopes = 'b'",
-            "token.audiences: unknown field `scopes`, expected `scope` or `audience` (set in FILE)",
+            "token.audiences: item 1: unknown field `scopes`, expected `scope` or `audience` (set in FILE)",
         ),
     ] {
         let file = format!("[[token.audiences]]\n{entry}");

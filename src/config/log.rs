@@ -9,7 +9,7 @@ use super::errors::ConfigErrors;
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default)]
 pub struct LogSettings {
-    #[serde(deserialize_with = "super::section::choice")]
+    #[serde(deserialize_with = "iam_adapters::choice::deserialize")]
     pub format: LogFormat,
     /// Which lines are written: a level, or `target=level`, separated by commas.
     pub filter: String,
@@ -19,8 +19,9 @@ impl Default for LogSettings {
     fn default() -> Self {
         Self {
             format: LogFormat::default(),
-            // actix logs every worker that it starts and, as an error, every client that disconnects.
-            filter: "info,actix_server=warn,actix_http=off".to_owned(),
+            // actix logs every worker that it starts and, as an error, every client that disconnects. ldap3 warns of
+            // every response to a call that was given up.
+            filter: "info,actix_server=warn,actix_http=off,ldap3=error".to_owned(),
         }
     }
 }
@@ -63,6 +64,7 @@ impl LogSettings {
     }
 }
 
+/// The form of the lines.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, IntoStaticStr, Serialize, VariantNames,
 )]
@@ -72,6 +74,8 @@ pub enum LogFormat {
     /// For people on a terminal, JSON elsewhere.
     #[default]
     Auto,
+    /// For people.
     Human,
+    /// For programs.
     Json,
 }

@@ -1,6 +1,5 @@
 //! `[login_limits]`: the limits of logins.
 
-use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -11,6 +10,14 @@ use auth_gateway_core::login_limiter::{Bound, Limits, SlowRate};
 pub(super) const LOGINS: RangeInclusive<u32> = 0..=1_000_000;
 
 const WINDOWS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
+
+/// The default of `account_sessions_per_minute`, unless no IAM limits logins.
+const SESSIONS_PER_MINUTE: u32 = 20;
+
+/// The default of `rate`, unless no IAM limits logins: what a small Keycloak can process, from all replicas. It has two
+/// cores with 15 logins a second each, according to its sizing guide. Small servers that hash passwords with one core
+/// are slower.
+const RATE: u32 = 30;
 
 section! {
     /// The limits of logins, for each replica.
@@ -27,14 +34,14 @@ section! {
         /// four hours.
         #[serde(with = "humantime_serde")]
         pub account_slow_interval: Duration = Duration::from_secs(15 * 60), in WINDOWS;
-        /// New sessions of one account in a minute; 0: no bound; `None`: the adapter's default.
+        /// New sessions of one account in a minute; 0: no bound; `None`: the default for the IAMs.
         pub account_sessions_per_minute: Option<u32> = None, in LOGINS;
         /// The most refused logins from one address at once; 0: no bound.
         pub address_failures: u32 = 100, in LOGINS;
         /// The time in which all of them expire, one after the other.
         #[serde(with = "humantime_serde")]
         pub address_window: Duration = Duration::from_secs(15 * 60), in WINDOWS;
-        /// Logins a second that reach the IAM; 0: no bound; `None`: the adapter's default.
+        /// Logins a second that reach each IAM; 0: no bound; `None`: the default for the IAMs.
         pub rate: Option<u32> = None, in LOGINS;
     }
 }
@@ -58,22 +65,18 @@ impl LoginLimitSettings {
         }
     }
 
-    /// Sets what is not set and depends on the adapters of these IAMs. They count the sessions of an account
-    /// together. The rate of several IAMs is a setting of each.
+    /// Sets what is not set and depends on these IAMs. They count the sessions of an account together, and each
+    /// has the rate for itself.
     pub(super) fn derive_defaults(&mut self, iams: &mut [IamSection]) {
-        let sessions = iams.iter().map(|iam| iam.adapter.sessions_per_minute());
-        let fewest = sessions.filter(|most| *most > 0).min();
-        (self.account_sessions_per_minute).get_or_insert(fewest.unwrap_or_default());
-        if self.rate.is_some() {
-            return;
-        }
-        let rate_of = |iam: &IamSection| iam.adapter.logins_per_second().map_or(0, NonZeroU32::get);
-        if let [only] = iams {
-            self.rate = Some(rate_of(only));
-        } else {
+        let is_limited = iams.is_empty() || iams.iter().any(|iam| iam.adapter.limits_logins());
+        let default = |limit| if is_limited { limit } else { 0 };
+        (self.account_sessions_per_minute).get_or_insert(default(SESSIONS_PER_MINUTE));
+        if self.rate.is_none() {
+            self.rate = Some(default(RATE));
             for iam in iams {
-                let rate = rate_of(iam);
-                iam.options.logins_per_second.get_or_insert(rate);
+                if !iam.adapter.limits_logins() {
+                    iam.options.logins_per_second.get_or_insert(0);
+                }
             }
         }
     }
@@ -81,6 +84,8 @@ impl LoginLimitSettings {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
     use super::*;
     use crate::config::Settings;
     use crate::config::load_tests::load_text;

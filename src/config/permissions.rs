@@ -26,7 +26,7 @@ section! {
         /// How old cached permissions may be when an access token is issued.
         #[serde(with = "humantime_serde")]
         pub ttl: Duration = Duration::from_secs(60), in AGES;
-        #[serde(deserialize_with = "super::section::choice")]
+        #[serde(deserialize_with = "iam_adapters::choice::deserialize")]
         pub source: PermissionSourceKind = PermissionSourceKind::default();
         /// The table of [`PermissionSourceKind::Groups`].
         pub groups: GroupTable = GroupTable::default();

@@ -33,14 +33,18 @@ pub(super) fn settings(
         let iam = reading.iam(name, own, &settings, adapter)?;
         settings.iams.push(iam);
     }
-    if settings.iams.is_empty() {
-        let adapter = registry.default.clone();
+    if settings.iams.is_empty()
+        && let Some(adapter) = registry.default.clone()
+    {
         let (name, mut reading) = (adapter.name(), Reading::of("", problems));
         let iam = reading.iam(name, BTreeMap::new(), &settings, Some(adapter))?;
         settings.iams.push(iam);
     }
     Some(settings)
 }
+
+/// The problem of a setting that is not set.
+const MISSING: &str = "is missing";
 
 struct Reading<'a> {
     section: &'a str,
@@ -95,25 +99,58 @@ impl<'a> Reading<'a> {
                 },
                 Err(error) => explain(error),
             };
-            let name = key.split('[').next().unwrap_or_default();
-            let key = match name {
+            let set = values
+                .iter()
+                .filter(|(set, value)| contains(set, value, &key));
+            let set = set.map(|(set, _)| set.clone()).max_by_key(String::len);
+            let name = set.as_ref().unwrap_or(&key);
+            let full_key = match &**name {
                 "" => self.section.to_owned(),
                 name => join(self.section, name),
             };
-            if let Some(message) = refusal {
+            if refusal.is_some() || set.is_some() {
                 let refused = values.remove(name);
-                let message = without_secret(message, &key, refused.as_ref());
-                self.problems.add_unread(&key, message);
+                let message = refusal.unwrap_or_else(|| MISSING.to_owned());
+                let message = without_secret(message, &full_key, refused.as_ref());
+                let message = within(key.get(name.len()..).unwrap_or_default(), message);
+                self.problems.add_unread(&full_key, message);
                 refused?;
             } else {
-                self.problems.add_unread(&key, "is missing");
-                values.insert(name.to_owned(), Value::new(None, PLACEHOLDER));
-                if !replaced.insert(key) {
+                self.problems.add_unread(&full_key, MISSING);
+                values.insert(key, Value::new(None, PLACEHOLDER));
+                if !replaced.insert(full_key) {
                     return None;
                 }
             }
         }
     }
+}
+
+/// Whether the key is that of this value, or of something in it. A section of the file has an empty table.
+fn contains(set: &str, value: &Value, key: &str) -> bool {
+    let is_section = matches!(&value.kind, ValueKind::Table(table) if table.is_empty());
+    let rest = key.strip_prefix(set);
+    !is_section && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+/// The message with the place in the value, which the crate `config` writes as `[0].member`.
+fn within(place: &str, message: String) -> String {
+    let mut parts = Vec::new();
+    // Not at each dot: the name of a claim can have some.
+    for part in place.split('[') {
+        let (index, member) = part.split_once(']').unwrap_or(("", part));
+        if let Ok(index) = index.parse::<usize>() {
+            parts.push(format!("item {}", index + 1));
+        }
+        let member = member.trim_start_matches('.');
+        if !member.is_empty() {
+            parts.push(member.to_owned());
+        }
+    }
+    if parts.is_empty() {
+        return message;
+    }
+    format!("{}: {message}", parts.join(", "))
 }
 
 fn nested(
@@ -167,23 +204,31 @@ fn explain(error: ConfigError) -> (String, Option<String>) {
         ConfigError::At { error, key, .. } => (key, error.to_string()),
         other => (None, other.to_string()),
     };
-    let duration = "expected a duration";
-    let message = message.replace(duration, &format!("{duration} such as \"30s\" or \"1h\""));
     (key.unwrap_or_default(), Some(message))
 }
 
 /// Removes the refused value from a message about the IAM or Redis: it may be a secret, or an address
-/// with one. Libraries quote the values that they refuse.
+/// with one. Libraries quote the values that they refuse; what is expected has none.
 fn without_secret(message: String, key: &str, refused: Option<&Value>) -> String {
-    let Some(ValueKind::String(value)) = refused.map(|value| &value.kind) else {
-        return message;
+    let is_secret = key.starts_with("iam.") || key.starts_with("redis");
+    let message = match refused.map(|value| &value.kind) {
+        Some(ValueKind::String(value)) if is_secret && !message.starts_with("expected ") => {
+            let message = message.replace(&format!("{value:?}"), "the value");
+            if message.contains(value.as_str()) {
+                return "cannot be read".to_owned();
+            }
+            message
+        }
+        // Of a member of a table, such as a secret that is below `[iam.corp.claims]` by mistake.
+        Some(ValueKind::Table(_)) if is_secret && message.starts_with("invalid ") => {
+            let expected = message.rsplit_once(", expected ");
+            expected.map_or_else(
+                || "cannot be read".to_owned(),
+                |(_, expected)| format!("expected {expected}"),
+            )
+        }
+        _ => message,
     };
-    if !key.starts_with("iam.") && !key.starts_with("redis") {
-        return message;
-    }
-    let message = message.replace(&format!("{value:?}"), "the value");
-    if message.contains(value.as_str()) {
-        return "cannot be read".to_owned();
-    }
-    message
+    let duration = "expected a duration";
+    message.replace(duration, &format!("{duration} such as \"30s\" or \"1h\""))
 }

@@ -59,7 +59,7 @@ const fn catch_up_deadline() -> Duration {
 #[derive(Debug, Clone, Deserialize, Serialize)]
 pub struct SentinelSettings {
     /// `host` or `host:port` of each Sentinel. They are asked in this order.
-    #[serde(deserialize_with = "iam_adapters::list::deserialize")]
+    #[serde(default, deserialize_with = "iam_adapters::list::deserialize")]
     pub addresses: Vec<SentinelAddress>,
     pub master: String,
     /// The user at the Sentinels; `None`: the default user.

@@ -1,11 +1,5 @@
 //! The forms in which settings are described, each setting once.
 
-use std::str::FromStr;
-
-use serde::de::Error as _;
-use serde::{Deserialize as _, Deserializer};
-use strum::VariantNames;
-
 /// Defines a section: a setting is `name: Type = default;`, or `name: Type = default, in least..=most;`.
 ///
 /// A setting that is not in the file and not in the environment has its default. A secret can also be in a
@@ -50,24 +44,3 @@ macro_rules! section {
 }
 
 pub(super) use section;
-
-/// Reads an enum by the name of its variant.
-pub(super) fn choice<'de, T, D>(deserializer: D) -> Result<T, D::Error>
-where
-    T: FromStr + VariantNames,
-    D: Deserializer<'de>,
-{
-    let text = String::deserialize(deserializer)?;
-    (text.parse()).map_err(|_| D::Error::custom(expected(T::VARIANTS)))
-}
-
-/// The problem of a text that is none of these names.
-fn expected(names: &[&str]) -> String {
-    let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-    match names.split_last() {
-        Some((last, others)) if !others.is_empty() => {
-            format!("expected {} or {last}", others.join(", "))
-        }
-        _ => format!("expected {}", names.concat()),
-    }
-}

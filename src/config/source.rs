@@ -73,8 +73,17 @@ impl SettingsFile {
         toml::from_str(text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start));
             let line = before.unwrap_or_default().matches('\n').count() + 1;
-            let (path, message) = (self.path.display(), error.message());
-            format!("{path}: line {line} is not TOML: {message}")
+            // Only the text of a number that is too large quotes it. It may be a secret without its quotation marks.
+            let message = match error.message() {
+                quoted if quoted.starts_with("invalid type") => {
+                    "a number is too large for a setting; a text needs quotes"
+                }
+                parsed => parsed,
+            };
+            format!(
+                "{}: line {line} is not TOML: {message}",
+                self.path.display()
+            )
         })
     }
 }

@@ -26,7 +26,7 @@ section! {
         /// The claim `aud` by granted scope.
         pub audiences: Vec<AudienceSettings> = Vec::new();
         /// The `typ` in the header.
-        #[serde(rename = "type", deserialize_with = "super::section::choice")]
+        #[serde(rename = "type", deserialize_with = "iam_adapters::choice::deserialize")]
         pub token_type: TokenType = TokenType::AtJwt;
         pub client_id: String = "auth-gateway".to_owned();
         /// The scope of a request without one.

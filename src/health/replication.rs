@@ -25,8 +25,9 @@ impl Replication {
                 self.is_connected = received.is_ok();
                 self.unread = received.err().map(|why| unread(why, is_catching_up));
                 self.refused = stored.err().map(|why| {
-                    let effect = "at a replica that starts or reconnects, logouts take effect \
-                                  within session.freshness";
+                    let effect = "logouts here take effect at other replicas within session.freshness \
+                                  if the IAM ends the session, and revocations by operators not \
+                                  until Redis stores them";
                     reason(ReasonCode::RevocationsRefused, why, effect)
                 });
             }
@@ -48,10 +49,13 @@ impl Replication {
 
 fn unread(why: &str, is_catching_up: bool) -> Reason {
     if is_catching_up {
-        let effect = "no tokens until the revocations in it are read, or until the deadline";
+        let effect = "no tokens until the revocations in it are read, or until redis.catch_up_deadline, \
+                      which does not apply with a directory or an OAuth 2 server without revocation, unless \
+                      accept_local_logout is set";
         reason(ReasonCode::RevocationsCatchingUp, why, effect)
     } else {
-        let effect = "logouts at other replicas take effect within session.freshness";
+        let effect = "logouts at other replicas take effect here within session.freshness if the IAM \
+                      ends the session, and revocations by operators not until Redis is read";
         reason(ReasonCode::RevocationsUnreachable, why, effect)
     }
 }

@@ -325,26 +325,42 @@ fn replica_without_the_revocations_of_the_others_is_not_ready_before_the_deadlin
     called(&iam, Operation::Probe, Ok(()));
     health.on_event(&Event::Clock { offset: 40.0 });
     let (away, full) = (Err("does not answer in time"), Err("refuses: OOM"));
-    for (received, stored, is_catching_up, expected) in [
-        (away, Ok(()), true, (NotReady, vec![RevocationsCatchingUp])),
+    for (received, stored, is_catching_up, expected, effect) in [
+        (
+            away,
+            Ok(()),
+            true,
+            (NotReady, vec![RevocationsCatchingUp]),
+            "or until redis.catch_up_deadline, which does not apply with",
+        ),
         (
             away,
             Ok(()),
             false,
             (Degraded, vec![RevocationsUnreachable]),
+            "logouts at other replicas take effect here within session.freshness if the IAM",
         ),
         (
             Ok(()),
             full,
             false,
             (Degraded, vec![RevocationsRefused, ClockWrong]),
+            "logouts here take effect at other replicas within session.freshness if the IAM",
         ),
-        (Ok(()), Ok(()), false, (Degraded, vec![ClockWrong])),
+        (
+            Ok(()),
+            Ok(()),
+            false,
+            (Degraded, vec![ClockWrong]),
+            "the clock of Redis",
+        ),
     ] {
         replicate(&health, received, stored, is_catching_up);
         let report = health.report(clock.now());
         let codes: Vec<_> = report.reasons.iter().map(|reason| reason.code).collect();
         assert_eq!((report.readiness, codes), expected);
+        let message = &report.reasons[0].message;
+        assert!(message.contains(effect), "{message}");
     }
     health.on_event(&Event::Clock { offset: 0.0 });
     assert_eq!(health.report(clock.now()).readiness, Ready);

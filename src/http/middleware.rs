@@ -46,6 +46,7 @@ impl Subscriber for RequestLog {
                 account,
                 iam,
                 end,
+                ..
             } => {
                 let mut fields = request.log_fields();
                 fields.account = account.map(|(_, account)| account);

@@ -9,8 +9,9 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use aws_lc_rs::rand::SystemRandom;
 use iam_adapters::permission_source::PermissionSource;
-use iam_adapters::{Clock, IamAdapter, SetupError};
+use iam_adapters::{Clock, IamAdapter, Moment, SetupError};
 use secrecy::SecretString;
+use thiserror::Error;
 
 use super::tls::ServerCertificate;
 use super::{keys, replication, tls, traces};
@@ -29,6 +30,23 @@ use auth_gateway_server::{ConnectionTimeouts, PassedSockets};
 /// 2026-11-01T00:00:00Z, before this program was written. A machine with an earlier time has a wrong
 /// clock, and expiry depends on the clock.
 pub(super) const EARLIEST: Duration = Duration::from_secs(1_793_491_200);
+
+/// The machine's time is before [`EARLIEST`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the machine's time is before this program was written")]
+pub(crate) struct ClockNotSet;
+
+/// Checks the machine's time at the start.
+///
+/// # Errors
+///
+/// It is wrong. At boot it can become right by itself.
+pub(crate) fn check_clock(now: Moment) -> Result<(), ClockNotSet> {
+    if now.unix < EARLIEST {
+        return Err(ClockNotSet);
+    }
+    Ok(())
+}
 
 /// What is built from the files that the settings name, and built again when one of them changes.
 #[derive(Debug)]
@@ -135,8 +153,16 @@ impl ServiceDependencies {
         clock: Arc<dyn Clock>,
     ) -> Result<(Settings, Self), InvalidSettings> {
         let source = SettingsSource::new(file, environment, registry);
-        let (settings, mut parts) =
-            source.load_with(|settings, _, problems| Self::assemble(settings, clock, problems))?;
+        let (settings, mut parts) = source.load_with(|settings, _, problems| {
+            if settings.iams.is_empty() {
+                let kinds = registry.kinds.iter();
+                let sections: Vec<_> = kinds.map(|kind| format!("iam.{}", kind.name)).collect();
+                let sections = sections.join(", ");
+                let problem = format!("no IAM is configured; one section is needed, of {sections}");
+                problems.add("iam", problem);
+            }
+            Self::assemble(settings, clock, problems)
+        })?;
         parts.source = Some(Arc::new(source));
         Ok((settings, parts))
     }
@@ -149,11 +175,8 @@ impl ServiceDependencies {
     ) -> Option<Self> {
         let metrics = Arc::new(Metrics::new(&settings.iam_names()));
         let random: Arc<dyn Random> = Arc::new(SystemRandom::new());
-        if clock.now().unix < EARLIEST {
-            problems.add(
-                "clock",
-                "the machine's time is before this program was written",
-            );
+        if let Err(wrong) = check_clock(clock.now()) {
+            problems.add("clock", wrong.to_string());
         }
         let keys = keys::load(settings, clock.now(), problems);
         let built = Reloadable::build(settings, &clock, &[], problems);

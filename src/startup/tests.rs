@@ -1,10 +1,12 @@
 use std::collections::BTreeMap;
+use std::io;
 
+use iam_adapters::Clock as _;
 use test_support::ManualClock;
 
 use super::dependencies::EARLIEST;
 use super::*;
-use crate::config;
+use crate::{cli, config};
 
 #[test]
 fn unset_clock_is_reported_before_a_listener_is_bound() {
@@ -19,6 +21,16 @@ fn unset_clock_is_reported_before_a_listener_is_bound() {
         assert!(refused.to_string().contains("clock"), "{refused}");
     }
     assert!(load_at(EARLIEST.as_secs()).is_ok());
+}
+
+/// The service manager does not start a gateway again that ends by an error that its user has to correct.
+#[test]
+fn unset_clock_at_the_start_is_no_error_of_the_user_because_it_can_become_right() {
+    let check_at = |seconds| check_clock(ManualClock::at(Duration::from_secs(seconds)).now());
+    let refused = check_at(EARLIEST.as_secs() - 1).unwrap_err();
+    let ended = cli::report(Err(refused.into()), &mut io::sink());
+    assert_eq!(ended.unwrap_err().to_string(), refused.to_string());
+    assert_eq!(check_at(EARLIEST.as_secs()), Ok(()));
 }
 
 /// Only Redis knows which sessions were ended that a directory or a server without revocation cannot end.

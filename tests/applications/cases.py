@@ -374,12 +374,14 @@ def a_token_is_renewed_before_it_expires_at_a_random_time(client, server):
 
 @scripted
 def while_a_renewal_fails_the_old_token_is_used_as_long_as_it_can_be(client, server):
-    failures = (reply(503, UNAVAILABLE, Retry_After=60), refused(500, "server_error"), reset)
+    failures = (
+        reply(503, UNAVAILABLE, Retry_After=60), refused(500, "server_error"), reset, reply(404, HTML), reply(401, HTML),
+    )
     server.prescribe("token", issued(1), *failures)
     resumed(client, server)
     client("token", scope=READ)
     client("advance", seconds=LIFETIME * 0.86)
-    for count, pause in ((2, 60), (3, 5), (4, 5)):
+    for count, pause in ((2, 60), (3, 5), (4, 5), (5, 5), (6, 5)):
         for _ in range(3):
             equal(client("token", scope=READ)["value"], "secret-token-1")
         equal(server.count("token"), count)  # One attempt, and none before the pause is over.
@@ -522,6 +524,18 @@ def an_exchange_that_ended_with_its_runtime_is_made_again(client, server):
     server.wait_for("token", 1)
     client("end_runtime")
     equal(client("token", scope=READ)["value"], "secret-token-1")
+
+
+@rust
+def a_call_that_waits_for_an_exchange_makes_it_again_if_its_runtime_ends(client, server):
+    server.prescribe("token", silent, issued())
+    resumed(client, server)
+    client("start_in_runtime", scope=READ)
+    server.wait_for("token", 1)
+    call = client.start("token", scope=READ)
+    time.sleep(OVERLAP_SECONDS)
+    client("end_runtime")
+    equal(call.result()["value"], "secret-token-1")
 
 
 @scripted

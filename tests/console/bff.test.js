@@ -7,14 +7,16 @@ import { after, before, beforeEach, test } from "node:test";
 import { chromium } from "playwright-core";
 import { ARGUMENTS } from "./fixture.js";
 
-const { CHROMIUM, BFF_URL, CONSOLE_URL, PAGE_PORT, SERVICE_PORT } = process.env;
+const { API_URL, CHROMIUM, BFF_URL, CONSOLE_URL, PAGE_PORT, PROXY_PORT, SERVICE_PORT } = process.env;
 const [EMAIL, PASSWORD] = ["alice@example.test", "alice-pass"];
 const SCOPE = "urn:shop:orders:order:read";
 const BOUND = { timeout: 60_000 };
 
-let browser, service, pages, context, page;
+let browser, service, pages, proxy, context, page;
 // What the service receives, how many of these requests it refuses, and what it waits for before it responds.
 let served, refusals, released;
+// Whether the proxy before the gateway refuses the next exchange.
+let isRefusing;
 
 const listen = (server, port) => new Promise((listening) => server.listen(port, listening));
 
@@ -28,7 +30,20 @@ before(async () => {
   });
   const attack = `<!doctype html><title>page</title><form method="post" action="${BFF_URL}/bff/logout"><button>Win</button></form>`;
   pages = createServer((_, response) => response.setHeader("Content-Type", "text/html").end(attack));
-  await Promise.all([listen(service, SERVICE_PORT), listen(pages, PAGE_PORT)]);
+  proxy = createServer((request, response) => {
+    if (isRefusing && request.url.endsWith("/token")) {
+      isRefusing = false;
+      request.resume();
+      response.writeHead(401, { "Content-Type": "application/json" }).end('{"message":"Unauthorized"}');
+      return;
+    }
+    const { method, headers } = request;
+    request.pipe(send(new URL(request.url, API_URL), { method, headers }, (answer) => {
+      response.writeHead(answer.statusCode, answer.headers);
+      answer.pipe(response);
+    }));
+  });
+  await Promise.all([listen(service, SERVICE_PORT), listen(pages, PAGE_PORT), listen(proxy, PROXY_PORT)]);
   browser = await chromium.launch({ executablePath: CHROMIUM, args: ARGUMENTS });
 });
 
@@ -36,6 +51,7 @@ after(async () => {
   await browser?.close();
   service?.close();
   pages?.close();
+  proxy?.close();
 });
 
 beforeEach(async () => {
@@ -43,6 +59,7 @@ beforeEach(async () => {
   served = [];
   refusals = 0;
   released = undefined;
+  isRefusing = false;
   context = await browser.newContext();
   context.setDefaultTimeout(15_000);
   page = await context.newPage();
@@ -172,6 +189,16 @@ test("a refused login and an ended session are shown", BOUND, async () => {
   await page.locator("#login:not([hidden])").waitFor();
   assert.equal(await status("GET", "/bff/session"), 401);
   assert.deepEqual(served, []);
+});
+
+test("a 401 that is not of the gateway ends no session", BOUND, async () => {
+  await logIn();
+  await sees("Logged in.");
+  isRefusing = true;
+  await page.getByRole("button", { name: "Load the orders" }).click();
+  await sees("gateway_failed");
+  assert.equal(await status("GET", "/bff/session"), 200);
+  assert.equal(await status("GET", "/api/orders"), 200);
 });
 
 test("a logout that the gateway cannot carry out logs the user out here", BOUND, async () => {

@@ -48,6 +48,7 @@ macro_rules! for_each_test {
             sessions::groups_within_groups_are_found_and_long_answers_are_read_in_pages_at_the_same_time,
             sessions::logout_has_an_effect_at_every_replica,
             sessions::lost_rights_of_the_service_account_end_no_session_and_refuse_no_login,
+            sessions::groups_that_cannot_be_read_are_a_fault,
             sessions::connection_keeps_nothing_of_searches_that_have_ended,
             logins::refusal_of_each_state_has_its_reason_in_the_log,
             logins::address_is_never_a_pattern,
@@ -69,12 +70,12 @@ mod openldap {
     over_this_server! {
         logins::every_kind_of_connection_works,
         sessions::connection_is_made_again_after_a_restart,
-        sessions::groups_that_cannot_be_read_are_a_fault,
         sessions::groups_can_be_ten_deep_within_each_other_and_no_deeper,
         sessions::size_limit_that_is_too_small_is_named,
         sessions::server_that_lags_behind_ends_no_session,
         sessions::server_that_lags_behind_a_new_password_ends_no_session,
         logins::server_that_responds_to_nothing_is_left,
+        logins::login_binds_at_the_server_of_the_entry_or_fails,
     }
     test_support::suite::for_each_test!(api_suite_over_this_server);
 }
@@ -87,6 +88,8 @@ mod ds389 {
     for_each_test!(over_this_server);
     over_this_server! {
         sessions::groups_can_be_ten_deep_within_each_other_and_no_deeper,
+        logins::locked_service_account_is_named,
+        logins::service_account_that_must_change_its_password_is_named,
     }
     test_support::suite::for_each_test!(api_suite_over_this_server);
 }
@@ -97,8 +100,5 @@ mod samba {
     const KIND: Kind = Kind::Samba;
 
     for_each_test!(over_this_server);
-    over_this_server! {
-        sessions::groups_that_cannot_be_read_are_a_fault,
-    }
     test_support::suite::for_each_test!(api_suite_over_this_server);
 }

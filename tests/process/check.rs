@@ -1,10 +1,12 @@
 //! `check`: settings are tested before they are used.
 
+use std::io::{self, Write as _};
+
 use serde_json::json;
 use test_support::gateway::scripted_keycloak_settings;
-use test_support::program::Ended;
+use test_support::program::{Ended, Program};
 use test_support::scripted_upstream::keycloak::{
-    DISCOVERY, INTROSPECTION, LOGOUT, TOKEN as GRANT, inactive, refusal,
+    DISCOVERY, INTROSPECTION, LOGOUT, TOKEN as GRANT, active, inactive, refusal,
 };
 use test_support::scripted_upstream::oauth2::DJANGO_OAUTH_TOOLKIT;
 use test_support::scripted_upstream::{Answer, RefusingPort, ScriptedUpstream};
@@ -37,6 +39,19 @@ fn borrowed<K: AsRef<str>>(settings: &[(K, String)]) -> Vec<(&str, &str)> {
 
 fn online(variables: &[(&str, &str)]) -> Ended {
     GATEWAY.run(&["check", "--online"], variables)
+}
+
+#[test]
+fn settings_in_a_pipe_are_checked() {
+    let (reader, mut writer) = io::pipe().expect("a pipe");
+    let text = b"[token]\nlifetime = \"2d\"\n";
+    writer.write_all(text).expect("written");
+    drop(writer);
+    let mut check = GATEWAY.command(&["check", "--config", "/dev/stdin"], &[]);
+    check.stdin(reader);
+    let ended = Program::start(check).wait();
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    assert!(ended.out.contains("- token.lifetime: "), "{}", ended.out);
 }
 
 #[test]
@@ -202,6 +217,29 @@ async fn explained_scopes_need_no_second_session() {
     );
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.out.contains("  canary:read\n"), "{}", ended.out);
+    assert_eq!(iam.requests_to(LOGOUT).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hanging_explanation_ends_by_its_deadline_and_leaves_no_session_at_the_iam() {
+    let iam = ScriptedUpstream::keycloak().await;
+    refuses_probe_and_made_up_account(&iam);
+    // The login, whose result the exchange uses.
+    iam.once(INTROSPECTION, Answer::json(200, active()));
+    iam.on(INTROSPECTION, Answer::hanging());
+    let deadline = [("upstream.introspection_deadline", "1s")];
+    let url = iam.url();
+    let settings = [&scripted_keycloak_settings(&url)[..], &deadline, &ACCOUNT].concat();
+    let arguments = ["check", "--online", "--explain", "canary:read"];
+    let ended = GATEWAY.run(&arguments, &settings);
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    for line in [
+        "  exchange      ok",
+        "  logout        ok",
+        "  permissions   the IAM did not respond within 1s\n",
+    ] {
+        assert!(ended.out.contains(line), "{line}: {}", ended.out);
+    }
     assert_eq!(iam.requests_to(LOGOUT).len(), 1);
 }
 

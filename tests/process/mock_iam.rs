@@ -1,6 +1,7 @@
 //! The mock IAM as a process, and the gateway as another, with one configuration.
 
 use std::fs::{self, Permissions};
+use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -267,6 +268,26 @@ fn production_refuses_the_mock_with_otherwise_valid_settings() {
         );
         assert!(!ended.everything().contains("canary"), "{ended:?}");
     }
+}
+
+#[test]
+fn settings_in_a_pipe_are_used() {
+    let (reader, mut writer) = io::pipe().expect("a pipe");
+    let text = b"[token]\nlifetime = \"2d\"\n";
+    writer.write_all(text).expect("written");
+    drop(writer);
+    let arguments = [
+        "mock-iam",
+        "--config",
+        "/dev/stdin",
+        "--listen",
+        "127.0.0.1:0",
+    ];
+    let mut command = GATEWAY.command(&arguments, &[]);
+    command.stdin(reader);
+    let ended = Program::start(command).wait();
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    assert!(ended.err.contains("- token.lifetime: "), "{}", ended.err);
 }
 
 #[test]

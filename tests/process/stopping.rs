@@ -13,6 +13,9 @@ use crate::GATEWAY;
 
 const SIGNALS: [&str; 2] = ["TERM", "INT"];
 
+/// The log line of logouts that failed until the end.
+const LOST: &str = "unfinished logouts are lost: their sessions at the IAM end when they expire";
+
 /// The settings of a gateway in front of this Keycloak, which it probes once. The deadlines do not
 /// expire on a busy machine.
 fn behind(url: &str) -> Vec<(&'static str, &str)> {
@@ -167,22 +170,25 @@ async fn unfinished_request_is_aborted_at_the_deadline_and_the_exit_code_is_zero
     under_way.closed();
 }
 
+/// Logs in on this connection. Returns the request that ends the session.
+fn logout_of_new_session(connection: &mut Connection<TcpStream>) -> String {
+    let session = connection.send(post(LOGIN, ALICE)).answer().json();
+    let pair = json!({
+        "session_id": session["session_id"],
+        "session_token": session["session_token"],
+    });
+    post(LOGOUT, &pair.to_string())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_logout_is_repeated_before_the_gateway_stops() {
-    const LOST: &str =
-        "unfinished logouts are lost: their sessions at the IAM end when they expire";
     for status in [204, 503] {
         let keycloak = ScriptedUpstream::keycloak().await;
         keycloak.on(END, Answer::empty(503));
         let mut program = GATEWAY.serve(&behind(&keycloak.url()));
         let (public, _) = program.addresses();
         let mut connection = Connection::to(public);
-        let session = connection.send(post(LOGIN, ALICE)).answer().json();
-        let pair = json!({
-            "session_id": session["session_id"],
-            "session_token": session["session_token"],
-        });
-        let logout = post(LOGOUT, &pair.to_string());
+        let logout = logout_of_new_session(&mut connection);
         assert_eq!(connection.send(logout).answer().status, 500);
         keycloak.on(END, Answer::empty(status));
         let ended = program.stop();
@@ -190,5 +196,27 @@ async fn failed_logout_is_repeated_before_the_gateway_stops() {
         let log = ended.log();
         let is_lost = log.iter().any(|line| line["message"] == LOST);
         assert_eq!(is_lost, status == 503, "{log:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn logout_that_is_aborted_at_the_deadline_is_repeated_before_the_gateway_stops() {
+    for (again, lost) in [(Answer::empty(204), false), (Answer::hanging(), true)] {
+        let keycloak = ScriptedUpstream::keycloak().await;
+        keycloak.once(END, Answer::hanging()).on(END, again);
+        let url = keycloak.url();
+        let settings = [&behind(&url)[..], &[("http.shutdown_deadline", "1ms")]].concat();
+        let mut program = GATEWAY.serve(&settings);
+        let (public, _) = program.addresses();
+        let mut under_way = Connection::to(public);
+        let logout = logout_of_new_session(&mut under_way);
+        under_way.send(logout);
+        keycloak.received(END, 1).await;
+        let ended = program.stop();
+        under_way.closed();
+        assert_eq!(keycloak.requests_to(END).len(), 2);
+        let log = ended.log();
+        let is_lost = log.iter().any(|line| line["message"] == LOST);
+        assert_eq!(is_lost, lost, "{log:?}");
     }
 }

@@ -1,8 +1,10 @@
 //! `keys rotate`, `keys list` and `keys remove`, as an operator and cron use them.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
 use jiff::{SignedDuration, Timestamp};
@@ -101,6 +103,19 @@ fn directory_of_sealing_keys_receives_no_signing_key_unasked() {
     done(&keys("rotate", folder.path(), &["--use", "sealing"]));
     done(&keys("generate", folder.path(), &["--use", "signing"]));
     assert_eq!(states(folder.path()).len(), before.len() + 2);
+}
+
+#[test]
+fn rotate_names_a_directory_that_cannot_be_used() {
+    let parent = tempdir().expect("a folder");
+    let file = parent.path().join("file");
+    fs::write(&file, "").expect("written");
+    for directory in [file.join("signing"), file] {
+        let ended = keys("rotate", &directory, &["--use", "signing"]);
+        assert_eq!(ended.code, Some(64), "{ended:?}");
+        let name = directory.to_str().expect("text");
+        assert!(ended.err.contains(name), "{}", ended.err);
+    }
 }
 
 #[test]
@@ -213,6 +228,69 @@ fn rotate_with_a_configuration_uses_its_folders_and_times() {
     let ended = GATEWAY.run(&["keys", "rotate"], &[]);
     assert_eq!(ended.code, Some(64), "{ended:?}");
     assert!(ended.err.contains("--dir"), "{}", ended.err);
+}
+
+/// A folder of each kind, with a key of it that is old enough to be replaced.
+fn due() -> [TempDir; 2] {
+    let (signing, _) = aged(&[1_000], &[]);
+    let (sealing, _) = aged(&[1_000], &["--use", "sealing"]);
+    [signing, sealing]
+}
+
+#[test]
+fn rotate_makes_no_key_if_one_of_the_folders_cannot_be_used() {
+    let [signing, sealing] = due();
+    let broken = sealing.path().join("broken.jwk");
+    fs::write(&broken, "no key").expect("written");
+    fs::set_permissions(&broken, fs::Permissions::from_mode(0o600)).expect("set");
+    let [signing_dir, sealing_dir] = [&signing, &sealing].map(TempDir::path);
+    let ended = GATEWAY.run(
+        &["keys", "rotate"],
+        &[
+            ("keys.signing_dir", signing_dir.to_str().expect("text")),
+            ("keys.sealing_dir", sealing_dir.to_str().expect("text")),
+        ],
+    );
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    assert!(ended.err.contains("broken.jwk"), "{}", ended.err);
+    assert_eq!(files(signing_dir).len(), 1);
+}
+
+#[test]
+fn rotate_whose_output_is_closed_rotates_all_folders() {
+    let [signing, sealing] = due();
+    let [signing_dir, sealing_dir] = [&signing, &sealing].map(TempDir::path);
+    let mut rotate = GATEWAY.command(
+        &["keys", "rotate"],
+        &[
+            ("keys.signing_dir", signing_dir.to_str().expect("text")),
+            ("keys.sealing_dir", sealing_dir.to_str().expect("text")),
+        ],
+    );
+    let (reader, writer) = io::pipe().expect("a pipe");
+    drop(reader);
+    let ended = rotate.stdout(writer).stderr(Stdio::null()).status();
+    assert_eq!(ended.expect("an end").code(), Some(70));
+    for folder in [signing_dir, sealing_dir] {
+        assert_eq!(files(folder).len(), 2, "{}", folder.display());
+    }
+}
+
+#[test]
+fn successor_that_a_refused_removal_proposes_has_the_algorithm_of_the_key() {
+    for (more, proposed) in [
+        (&["--alg", "ES256"][..], " --use signing --first-use now"),
+        (
+            &["--alg", "EdDSA"],
+            " --use signing --alg EdDSA --first-use now",
+        ),
+        (&["--use", "sealing"], " --use sealing --first-use now"),
+    ] {
+        let (folder, kids) = aged(&[10], more);
+        let refused = keys("remove", folder.path(), &["--kid", &kids[0]]);
+        assert_eq!(refused.code, Some(64), "{refused:?}");
+        assert!(refused.err.contains(proposed), "{}", refused.err);
+    }
 }
 
 #[test]

@@ -101,6 +101,16 @@ fn calls_of_a_running_gateway_need_only_their_own_settings() {
     let problem = "management.token_file: must not be empty";
     assert!(refused.err.contains(problem), "{}", refused.err);
     assert!(!refused.err.contains("identifier_key"), "{}", refused.err);
+
+    let identifier = ["audit", "id", "--account", "alice@example.test"];
+    let refused = GATEWAY.run(&identifier, &settings);
+    assert_eq!(refused.code, Some(64), "{refused:?}");
+    let problem = "keys.identifier_key_file: must not be empty";
+    assert!(refused.err.contains(problem), "{}", refused.err);
+    fs::write(&identifiers, "0123456789abcdef0123456789abcdef").expect("written");
+    let computed = GATEWAY.run(&identifier, &settings);
+    assert_eq!(computed.code, Some(0), "{computed:?}");
+    assert!(!computed.out.trim().is_empty(), "{computed:?}");
 }
 
 #[test]

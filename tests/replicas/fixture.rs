@@ -16,7 +16,7 @@ use test_support::ManualClock;
 use test_support::client::Session;
 use test_support::gateway::{TestGateway, manual_clock};
 use test_support::keys::TestKeys;
-use test_support::wait::until;
+use test_support::wait::{until, until_ok};
 
 use test_support::redis_server::{PREFIX, Server};
 
@@ -212,14 +212,24 @@ pub(crate) async fn serves(gateway: &TestGateway, session: &Session) -> bool {
     answer.status == 200
 }
 
-/// Waits until the gateway reports that it cannot use Redis, and checks that it works all the same.
-pub(crate) async fn works_without_redis(gateway: &TestGateway) {
-    gateway
-        .wait_for_readiness("degraded", &["revocations_unreachable"])
-        .await;
+/// Waits until the gateway reports that it cannot use Redis, and checks that it works all the same. Returns the report.
+pub(crate) async fn works_without_redis(gateway: &TestGateway) -> String {
+    let unusable = ("degraded".to_owned(), "revocations_unreachable".to_owned());
+    let report = until_ok("Redis to be unusable", async || {
+        let report = gateway.ready().await;
+        let text = report.text();
+        // A gateway that serves at once has this reason also before its first attempt to connect.
+        if report.readiness() == unusable && !text.contains("Redis is not read yet") {
+            Ok(text)
+        } else {
+            Err(text)
+        }
+    })
+    .await;
     let session = log_in(gateway).await;
     assert!(serves(gateway, &session).await);
     log_out(gateway, &session).await;
+    report
 }
 
 /// Waits until the gateway refuses the session. Its clock stands still meanwhile, so its cached data

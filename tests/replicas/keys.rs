@@ -4,11 +4,14 @@ use std::fs;
 use std::path::Path;
 
 use jiff::Timestamp;
+use serde_json::json;
+use tempfile::tempdir;
 use test_support::gateway::TestGateway;
 use test_support::keys::TestKeys;
 use test_support::wait::until;
 
-use crate::fixture::{ReplicaFixture, log_in, serves};
+use crate::fixture::{ReplicaFixture, log_in, refuses, serves};
+use crate::revoking::{TOKEN, revoke};
 use test_support::redis_server::Admin;
 
 /// Where the replicas state which keys they use.
@@ -90,6 +93,39 @@ async fn difference_ends_with_the_replica_that_had_other_keys() {
     one.wait_for_readiness("degraded", &DIFFER).await;
     drop(other);
     one.wait_for_readiness("ready", &[]).await;
+}
+
+/// The replica that is called lacks the key of the session, so it cannot compute the id of its revocation.
+#[tokio::test]
+async fn revocation_by_an_operator_is_pending_until_all_replicas_have_the_same_sealing_keys() {
+    let Some(fixture) = ReplicaFixture::new() else {
+        return;
+    };
+    let replicas: [_; 1] = fixture.replicas().await;
+    let (folder, fewer) = (fixture.keys.folder("sealing"), tempdir().expect("a folder"));
+    copy_keys(&folder, fewer.path());
+    let sealing = fewer.path().to_str().expect("a path of text");
+    let other = fixture.gateway(&[("keys.sealing_dir", sealing), ("management.token", TOKEN)]);
+    fixture.synchronized(&other).await;
+    fixture.add_sealing_key(&replicas).await;
+    let [one] = &replicas;
+    let is_difference = async |expected: u64| {
+        for gateway in [one, &other] {
+            until("the comparison of the keys", async || {
+                differ(gateway).await == expected
+            })
+            .await;
+        }
+    };
+    // Each replica has also compared its clock, which has advanced, with that of Redis.
+    is_difference(1).await;
+    let session = log_in(one).await;
+    assert_eq!(revoke(&other, &json!({ "all": true })).await, "pending");
+    assert!(serves(one, &session).await, "the effect of the difference");
+    copy_keys(&folder, fewer.path());
+    is_difference(0).await;
+    assert_eq!(revoke(&other, &json!({ "all": true })).await, "delivered");
+    refuses(one, &session).await;
 }
 
 /// Replicas with different keys have none in common that could authenticate the statements.

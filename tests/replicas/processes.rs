@@ -179,6 +179,44 @@ fn check_reports_whether_redis_can_be_reached() {
 }
 
 #[test]
+fn check_names_a_right_that_the_user_of_redis_lacks_until_it_is_granted() {
+    const NEEDED: [&str; 8] = [
+        "+eval",
+        "+xrange",
+        "+xadd",
+        "+xdel",
+        "+time",
+        "+pttl",
+        "+getrange",
+        "+set",
+    ];
+    let Some(redis) = redis() else { return };
+    let (url, mut admin) = (redis.url(), redis.admin());
+    let user = ["ACL", "SETUSER", "gateway"];
+    let rights = ["on", ">of-the-gateway", "~auth-gateway:*", "+del", "+info"];
+    admin.words(&[&user[..], &rights, &NEEDED].concat());
+    let check = || {
+        let variables = [
+            ("redis.url", url.as_str()),
+            ("redis.username", "gateway"),
+            ("redis.password", "of-the-gateway"),
+        ];
+        GATEWAY.run(&["check", "--online"], &variables)
+    };
+    for right in NEEDED {
+        let lacking = right.replace('+', "-");
+        admin.words(&[&user[..], &[lacking.as_str()]].concat());
+        let refused = check();
+        assert_eq!(refused.code, Some(69), "{lacking} {}", refused.everything());
+        let line = "Redis         refuses: ";
+        assert!(refused.out.contains(line), "{lacking} {}", refused.out);
+        admin.words(&[&user[..], &[right]].concat());
+        let granted = check();
+        assert_eq!(granted.code, Some(0), "{right} {}", granted.everything());
+    }
+}
+
+#[test]
 fn check_runs_a_session_of_a_test_account_with_redis() {
     let Some(redis) = redis() else { return };
     let url = redis.url();

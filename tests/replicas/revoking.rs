@@ -13,7 +13,7 @@ use test_support::gateway::TestGateway;
 use crate::fixture::{ReplicaFixture, log_in, refuses, serves};
 use crate::metrics::has_sent_all;
 
-const TOKEN: &str = "operators-token-of-some-length";
+pub(crate) const TOKEN: &str = "operators-token-of-some-length";
 
 /// A replica by a clock that runs, as that of Redis does.
 async fn replica(fixture: &ReplicaFixture) -> TestGateway {
@@ -39,7 +39,7 @@ async fn replica_ahead(fixture: &ReplicaFixture, seconds: i64) -> TestGateway {
 }
 
 /// Revokes sessions; returns whether the other replicas have it.
-async fn revoke(gateway: &TestGateway, body: &Value) -> String {
+pub(crate) async fn revoke(gateway: &TestGateway, body: &Value) -> String {
     let body = body.to_string();
     let answer = gateway.operate(REVOKE, Some(TOKEN), &body).await;
     assert_eq!(answer.status, 200, "{}", answer.text());

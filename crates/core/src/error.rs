@@ -131,7 +131,7 @@ pub enum Internal {
     /// The session's key may be one that this replica could not read.
     #[error("sealed with an unknown key, while the sealing keys cannot be read")]
     KeysUnreadable,
-    /// A task panicked.
+    /// A task panicked, or was dropped with its runtime.
     #[error(transparent)]
     LostTask(LostTask),
 }

@@ -36,6 +36,8 @@ pub enum Event<'e> {
         account: Option<(&'e str, Identifier)>,
         /// The IAM of the login, if there is one.
         iam: Option<&'e Arc<str>>,
+        /// Whether an IAM may receive the credentials. The login limits then bound the number of such logins.
+        reaches_iam: bool,
         /// How it ended.
         end: LoginEnd<'e>,
     },

@@ -99,6 +99,7 @@ impl Gateway {
                 request,
                 account: None,
                 iam: None,
+                reaches_iam: false,
                 end: LoginEnd::Decided(Err(error)),
             });
         })
@@ -119,15 +120,19 @@ impl Gateway {
     ) -> Result<NewSession, GatewayError> {
         let account = self.replica.keys.identifiers.account(credentials.email());
         let iam = self.iams.for_login(credentials.email());
+        // No IAM receives an empty password.
+        let reaches_iam = iam.is_some() && !credentials.has_empty_password();
         let event = |end| Event::Login {
             request,
             account: Some((credentials.email(), account)),
             iam: iam.map(|iam| &iam.name),
+            reaches_iam,
             end,
         };
         // Emitted if the client does not wait.
         let unfinished = scopeguard::guard(event(LoginEnd::Unknown), |event| self.emit(&event));
-        let result = (self.begin_session(request, iam, account, credentials)).await;
+        let beginning = self.begin_session(request, iam, account, credentials, reaches_iam);
+        let result = beginning.await;
         ScopeGuard::into_inner(unfinished);
         self.emit(&event(LoginEnd::Decided(result.as_ref())));
         result
@@ -139,6 +144,7 @@ impl Gateway {
         iam: Option<&Iam>,
         account: Identifier,
         credentials: &Credentials,
+        reaches_iam: bool,
     ) -> Result<NewSession, GatewayError> {
         let client = &ClientContext {
             address: request.client,
@@ -150,7 +156,7 @@ impl Gateway {
             return Err(NotReady::TooManyRevocations.into());
         }
         let call = async {
-            // Answered like a wrong password.
+            // There is one, or the call is not made.
             let iam = iam.ok_or(IamError::Refused(Refusal::InvalidCredentials))?;
             let authenticated = iam.adapter.authenticate(credentials, client).await?;
             Ok((iam, authenticated))
@@ -158,9 +164,9 @@ impl Gateway {
         let rate = iam.and_then(|iam| iam.rate.as_ref());
         let limited = self.replica.login_limiter.limit(
             account,
-            credentials,
+            credentials.email(),
             client.address,
-            iam.is_some(),
+            reaches_iam,
             rate,
             call,
         );
@@ -213,6 +219,7 @@ impl Gateway {
             request,
             account: Some((credentials.email(), account)),
             iam: iam.map(|iam| &iam.name),
+            reaches_iam: true,
             end: LoginEnd::Withdrawn(&session),
         });
         // A request may be dropped after its runtime has stopped. The session then ends when it expires.
@@ -382,12 +389,9 @@ impl Gateway {
     async fn end_session(&self, opened: &OpenedSession<'_, '_>) -> Result<(), GatewayError> {
         let now = self.replica.clock.now();
         let logged_out = opened.revocation(Cause::LoggedOut);
-        if opened.session.has_expired(now) {
-            let has_replicas = self.replica.replicas.revocations.is_some();
-            // By the clock of another replica it may be active.
-            if has_replicas && logged_out.forget_at > now.unix_seconds() {
-                self.replica.publish(logged_out, now).await;
-            }
+        // One that has expired by this clock alone may be active by that of another replica, and here again when the
+        // clock is right.
+        if logged_out.forget_at <= now.unix_seconds() {
             return Ok(());
         }
         let upstream_logouts = &opened.iam.upstream_logouts;
@@ -405,7 +409,6 @@ impl Gateway {
             upstream: upstream.ok_or(InvalidSession::Malformed)?,
             session_id: opened.id,
             confirmed: opened.revocation(Cause::Upstream),
-            expires_at: opened.session.exp,
         };
         let flight = upstream_logouts.calls.join_or_start(
             logged_out.id,
@@ -414,10 +417,14 @@ impl Gateway {
             |_| true,
             || has_ended_upstream().then_some(Ok(())),
             || {
-                let logouts = Arc::clone(upstream_logouts);
-                let replica = Arc::clone(&self.replica);
+                let ending = Arc::clone(upstream_logouts).end(logout);
+                // Also sent if a worker that stops drops this task.
+                let unsent = scopeguard::guard(Arc::clone(&self.replica), move |replica| {
+                    drop(replica.publish(logged_out, now));
+                });
                 async move {
-                    let ended = logouts.end(logout).await;
+                    let ended = ending.await;
+                    let replica = ScopeGuard::into_inner(unsent);
                     replica.publish(logged_out, now).await;
                     ended
                 }

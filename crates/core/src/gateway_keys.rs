@@ -156,7 +156,7 @@ impl Keys {
     /// although another one uses them: sessions and tokens of such a key are refused where it is missing. A key
     /// that no replica uses yet is no difference: its file reaches one replica after another. Replicas with
     /// different keys have no key in common, so the statements are not authenticated: they may cause a warning,
-    /// and nothing else.
+    /// make an operator's revocation [pending](crate::session_revoker::Propagation::Pending), and nothing else.
     ///
     /// Replaces the [warnings](Keys::warnings) about differences by those that follow from what all replicas
     /// state, for example `used sealing KID`. Returns the number of statements that no replica makes.

@@ -8,7 +8,7 @@ mod sealing_key;
 mod signing_key;
 
 use std::any::Any;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -522,10 +522,7 @@ pub enum KeyError {
     #[error("{0}: {1}")]
     Exposed(PathBuf, Exposed),
     /// A file of another user, who may change it.
-    #[error(
-        "{path}: it belongs to user {owner}, and not to root or to user {user}, as whom this program runs; run it as user \
-         {owner} or, if the key is yours, run: chown {user} {path}"
-    )]
+    #[error("{path}: {}", foreign_file(path, *owner, *user))]
     ForeignFile {
         /// Its path.
         path: PathBuf,
@@ -561,6 +558,21 @@ pub enum KeyError {
     /// A key on which the JOSE library panics.
     #[error("the JOSE library panics on this key")]
     Panicked,
+}
+
+/// Whose a key file is, and how the program can read it.
+fn foreign_file(path: &Path, owner: u32, user: u32) -> String {
+    if user == files::ROOT {
+        // Without `chown`, which would take the key from the gateway: its user can read no file of root.
+        return format!(
+            "it belongs to user {owner}, and not to root, as whom this program runs; run it as user {owner}"
+        );
+    }
+    format!(
+        "it belongs to user {owner}, and not to root or to user {user}, as whom this program runs; run it as user \
+         {owner} or, if the key is yours, run: chown {user} {}",
+        path.display()
+    )
 }
 
 impl KeyError {

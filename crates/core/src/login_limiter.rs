@@ -63,7 +63,7 @@ pub struct Limits {
     pub account: Bound,
     /// Refused logins in a row for each account.
     pub account_slow: SlowRate,
-    /// New sessions of each account.
+    /// New sessions of each account. As many again at once are reserved for known networks.
     pub account_sessions: Bound,
     /// Refused logins from each address.
     pub address: Bound,

@@ -65,7 +65,7 @@ pub struct EndedByIam {
 pub enum UpstreamLogoutOutcome {
     /// The session has ended at the IAM.
     Finished,
-    /// The session has expired.
+    /// The session has expired by every clock.
     Expired,
     /// The IAM gave an answer that repeating cannot change.
     Rejected,

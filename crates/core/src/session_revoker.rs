@@ -11,6 +11,7 @@ use strum::IntoStaticStr;
 use tokio::time::sleep;
 
 use super::iams::{Iam, Iams};
+use super::keys::{Key as _, SealingKey};
 use super::replica_state::ReplicaState;
 use super::revocations::{
     Delivered, Revocation, RevocationIndex, RevocationKey, RevocationKind, RevocationPublisher,
@@ -40,7 +41,8 @@ pub enum Propagation {
     Off,
     /// The other replicas receive it, also those that connect later.
     Delivered,
-    /// Recorded here, and sent as soon as that is possible.
+    /// Recorded here, and sent as soon as that is possible. Also if the sealing keys of the replicas differ: sessions
+    /// of a key that is missing at one of them may not be revoked.
     Pending,
 }
 
@@ -168,14 +170,22 @@ impl SessionRevoker {
                 let left = Duration::from_millis(until.saturating_sub(self.replica.timeline.now()));
                 sleep(left.min(LONG_LEAD) + Duration::from_millis(1)).await;
             }
-            match self.replicas() {
-                None => Propagation::Off,
-                Some(replicas) if revocations.iter().any(|one| replicas.is_pending(one)) => {
-                    Propagation::Pending
-                }
-                Some(_) => Propagation::Delivered,
-            }
+            self.propagation(&revocations)
         })
+    }
+
+    fn propagation(&self, revocations: &[Revocation]) -> Propagation {
+        let Some(replicas) = self.replicas() else {
+            return Propagation::Off;
+        };
+        // There is no revocation under a key that this replica lacks, and the others ignore an entry of a key that
+        // they lack.
+        let keys_differ = self.replica.keys.differ(SealingKey::PURPOSE);
+        if keys_differ || revocations.iter().any(|one| replicas.is_pending(one)) {
+            Propagation::Pending
+        } else {
+            Propagation::Delivered
+        }
     }
 
     /// Records the revocations of these sessions, and sends them to the other replicas.

@@ -1,7 +1,7 @@
 //! Ends sessions at the IAM, and later finishes the logouts that failed there.
 //!
 //! A logout that fails is kept in a table until the IAM confirms it, gives an answer that repeating
-//! cannot change, or the session expires. The table is in memory, so a restart loses it. Its size is
+//! cannot change, or the session has expired by every clock. The table is in memory, so a restart loses it. Its size is
 //! bounded; a full table drops the oldest logout.
 //!
 //! [`UpstreamLogouts::run`] makes one call at a time, so clients' logouts keep their concurrency at
@@ -17,6 +17,7 @@ use std::time::Duration;
 use iam_adapters::single_flight::SingleFlight;
 use iam_adapters::{IamAdapter, IamError, Misconfiguration, Moment, UpstreamSession};
 use parking_lot::Mutex;
+use scopeguard::ScopeGuard;
 use strum::EnumCount;
 
 use super::event::{Event, Subscribers};
@@ -49,10 +50,9 @@ const OVERDUE: Duration = Duration::from_secs(30);
 pub(super) struct UpstreamLogout {
     pub(super) upstream: UpstreamSession,
     pub(super) session_id: SessionId,
-    /// Recorded when the IAM has ended the session.
+    /// Recorded when the IAM has ended the session. When it can be forgotten, the session has expired by every clock,
+    /// and the logout is no longer repeated.
     pub(super) confirmed: Revocation,
-    /// When the session expires, in seconds since 1970.
-    pub(super) expires_at: u64,
 }
 
 /// Unfinished logouts that have waited for long.
@@ -93,20 +93,34 @@ impl UpstreamLogouts {
         }
     }
 
-    /// Ends a session at the IAM for a client. If that fails, it is finished later.
+    /// Ends a session at the IAM for a client. If that fails, or if the future is dropped, it is finished
+    /// later.
     ///
     /// # Errors
     ///
     /// The fault of the IAM.
-    pub(super) async fn end(&self, logout: UpstreamLogout) -> Result<(), IamError> {
-        let ended = self.call(&logout).await;
-        if let Err(fault) = &ended {
-            let (now, jitter) = (self.replica.clock.now(), self.jitter());
-            self.unfinished
-                .lock()
-                .add(logout, FaultEffect::of(fault), now, jitter);
+    pub(super) fn end(
+        self: Arc<Self>,
+        logout: UpstreamLogout,
+    ) -> impl Future<Output = Result<(), IamError>> {
+        // Before the first poll: a worker that stops drops its tasks, also those that have not begun.
+        let unended = scopeguard::guard((self, logout), |(this, logout)| {
+            this.add(logout, FaultEffect::FAILED);
+        });
+        async move {
+            let (this, logout) = &*unended;
+            let ended = this.call(logout).await;
+            let (this, logout) = ScopeGuard::into_inner(unended);
+            if let Err(fault) = &ended {
+                this.add(logout, FaultEffect::of(fault));
+            }
+            ended
         }
-        ended
+    }
+
+    fn add(&self, logout: UpstreamLogout, effect: FaultEffect) {
+        let (now, jitter) = (self.replica.clock.now(), self.jitter());
+        self.unfinished.lock().add(logout, effect, now, jitter);
     }
 
     /// Removes an unfinished logout whose session has ended at the IAM.
@@ -140,8 +154,10 @@ impl UpstreamLogouts {
     }
 
     /// Finishes the unfinished logouts as [`Self::finish_due`] does, without waiting for the end of
-    /// a pause. For a process that stops.
+    /// a pause. Waits first for the calls in flight: those of a worker that stops become unfinished. For a
+    /// process that stops.
     pub async fn finish_now(self: &Arc<Self>) {
+        self.calls.ended().await;
         self.unfinished.lock().pause = None;
         self.finish_due().await;
     }
@@ -407,7 +423,7 @@ impl UnfinishedLogouts {
     fn remove_expired(&mut self, now: Moment) {
         let seconds = now.unix_seconds();
         let logouts = self.by_age.values().map(|entry| &entry.logout);
-        let expired = logouts.filter(|logout| seconds >= logout.expires_at);
+        let expired = logouts.filter(|logout| seconds >= logout.confirmed.forget_at);
         let expired: Vec<_> = expired.map(|logout| logout.confirmed.id).collect();
         for id in expired {
             self.remove(id, UpstreamLogoutOutcome::Expired);

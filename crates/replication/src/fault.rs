@@ -5,8 +5,8 @@ use thiserror::Error;
 
 /// Why Redis cannot be used now.
 ///
-/// The texts are constant: an error message of Redis may quote the command, and with it the password,
-/// the user or the id of a revocation.
+/// No text contains an error message of Redis: that may quote the command, and with it the password, the user or the
+/// id of a revocation.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RedisFault {
     /// No connection was tried yet.
@@ -32,6 +32,14 @@ pub enum RedisFault {
     /// No Sentinel knows a primary of this name.
     #[error("has no primary: no Sentinel knows one of this name")]
     UnknownPrimary,
+    /// No Sentinel has named the primary, and this one cannot be used.
+    #[error("has no known primary: the Sentinel {sentinel} {fault}")]
+    Sentinel {
+        /// Its host and port.
+        sentinel: String,
+        /// Why it cannot be used.
+        fault: Box<RedisFault>,
+    },
     /// Sentinel made another server the primary.
     #[error("is no longer the primary")]
     Replaced,

@@ -141,6 +141,9 @@ const LOGINS_MAX: usize = 100_000;
 /// failed logins do not push them out.
 const KNOWN_NETWORKS_MAX: usize = 500_000;
 
+/// How long what [`Redis::probe`] sets remains if it is interrupted, in milliseconds.
+const CHECK_LIFETIME: u64 = 10_000;
+
 /// The id before that of the first entry of a stream.
 pub(super) const BEGINNING: &str = "0-0";
 
@@ -306,14 +309,21 @@ impl Redis {
         // Another key, so that no replica reads what the test writes.
         let key = format!("{}:check", self.0.prefix);
         let mut inner = connection.inner.clone();
+        // One for each type: a test that was interrupted leaves them, and another one can run at the same time.
+        let [added, set] = ["stream", "value"].map(|of| format!("{key}:{of}"));
         let mut add = cmd("XADD");
-        add.arg(&key).arg("*").arg(FIELD).arg("");
-        add.exec_async(&mut inner).await?;
-        cmd("DEL").arg(&key).exec_async(&mut inner).await?;
-        cmd("SET").arg(&key).arg("").exec_async(&mut inner).await?;
+        add.arg(&added).arg("*").arg(FIELD).arg("");
+        let id: String = add.query_async(&mut inner).await?;
+        let mut remove = cmd("XDEL");
+        remove.arg(&added).arg(id).exec_async(&mut inner).await?;
+        let mut store = cmd("SET");
+        store.arg(&set).arg("").arg("PX").arg(CHECK_LIFETIME);
+        store.exec_async(&mut inner).await?;
         let mut read = cmd("GETRANGE");
-        read.arg(&key).arg(0).arg(0).exec_async(&mut inner).await?;
-        cmd("DEL").arg(&key).exec_async(&mut inner).await?;
+        read.arg(&set).arg(0).arg(0).exec_async(&mut inner).await?;
+        cmd("PTTL").arg(&set).exec_async(&mut inner).await?;
+        let mut delete = cmd("DEL");
+        delete.arg(&[added, set]).exec_async(&mut inner).await?;
         let statements = connection.key_statements(self, &keys.names(now), 0).await?;
         keys.compare(statements.lines(), now);
         let information: RedisResult<String> = cmd("INFO").query_async(&mut inner).await;
@@ -341,7 +351,7 @@ impl Redis {
     ///
     /// # Errors
     ///
-    /// No Sentinel knows it.
+    /// No Sentinel knows it, or the last one that failed.
     pub(super) async fn primary(&self) -> Result<Primary, RedisFault> {
         let address = self.0.address.load_full();
         let Some(sentinels) = &address.sentinels else {
@@ -366,7 +376,12 @@ impl Redis {
             match ask.await {
                 Ok(Some((host, port))) => return Ok(Primary(host, port)),
                 Ok(None) => {}
-                Err(fault) => last = fault,
+                Err(fault) => {
+                    last = RedisFault::Sentinel {
+                        sentinel: format!("{host}:{port}"),
+                        fault: Box::new(fault),
+                    };
+                }
             }
         }
         Err(last)

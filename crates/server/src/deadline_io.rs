@@ -179,7 +179,11 @@ impl DeadlineIo {
             self.state().begin_handling();
         }
         if let Some(response) = refusal {
-            self.refusal = refusal::encode(response);
+            self.refusal = if self.request.is_last() {
+                refusal::encode_last(response)
+            } else {
+                refusal::encode(response)
+            };
             let last = self.request.is_last_response(&self.refusal);
             self.response = ResponseProgress::Refused { last };
             self.state().begin_writing(Instant::now());

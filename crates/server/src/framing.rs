@@ -36,6 +36,8 @@ pub(super) struct RequestFraming {
     /// Whether the current request is of HTTP/1.0, where a connection ends with the response unless
     /// both sides agree to keep it.
     is_http_1_0: bool,
+    /// Whether the client sends no request after the current one (`Connection: close`, RFC 9112 section 9.6).
+    is_last: bool,
 }
 
 #[derive(Debug)]
@@ -65,6 +67,7 @@ impl RequestFraming {
                 parse_at: 1,
             },
             is_http_1_0: false,
+            is_last: false,
         }
     }
 
@@ -101,6 +104,7 @@ impl RequestFraming {
                     bytes.get_mut(upgrade).unwrap_or_default().fill(b' ');
                 }
                 self.is_http_1_0 = head.is_http_1_0;
+                self.is_last = head.is_last;
                 self.state = head.body;
                 head.length
             }
@@ -139,6 +143,11 @@ impl RequestFraming {
 
     pub(super) const fn is_complete(&self) -> bool {
         matches!(self.state, FramingState::Complete)
+    }
+
+    /// Whether the client wants the connection to end with the response to this request.
+    pub(super) const fn is_last(&self) -> bool {
+        self.is_last
     }
 
     /// Why the body cannot be read to its end, where it cannot.
@@ -218,6 +227,7 @@ impl<'a> RequestHead<'a> {
 struct Head {
     length: usize,
     is_http_1_0: bool,
+    is_last: bool,
     body: FramingState,
     /// Where it offers an upgrade.
     upgrades: Vec<Range<usize>>,
@@ -252,7 +262,7 @@ impl Head {
         }
         let is_http_1_0 = request.version != Some(1);
         let (mut hosts, mut content_length, mut chunked) = (0, None, false);
-        let mut upgrades = Vec::new();
+        let (mut upgrades, mut is_last) = (Vec::new(), false);
         for header in request.headers.iter() {
             let is = |name: &str| header.name.eq_ignore_ascii_case(name);
             if is("host") {
@@ -271,10 +281,12 @@ impl Head {
                 upgrades.push(range_within(bytes, header.value));
             } else if is("connection") {
                 let options = header.value.split(|byte| *byte == b',');
-                let offers = options
-                    .map(<[u8]>::trim_ascii)
-                    .filter(|option| option.eq_ignore_ascii_case(b"upgrade"));
-                upgrades.extend(offers.map(|option| range_within(bytes, option)));
+                for option in options.map(<[u8]>::trim_ascii) {
+                    if option.eq_ignore_ascii_case(b"upgrade") {
+                        upgrades.push(range_within(bytes, option));
+                    }
+                    is_last |= option.eq_ignore_ascii_case(b"close");
+                }
             }
         }
         let one_host = hosts == 1 || hosts == 0 && is_http_1_0;
@@ -299,6 +311,7 @@ impl Head {
         Ok(Some(Self {
             length,
             is_http_1_0,
+            is_last,
             body,
             upgrades,
         }))

@@ -46,7 +46,7 @@ pub trait ConnectionEvents: Send + Sync + 'static {
     fn refusal(&self, peer: Option<SocketAddr>, refusal: ConnectionRefusal) -> HttpResponse;
 
     /// The response to a request that the application need not get, as [`Self::refusal`] has it. The connection stays
-    /// open, unless the response is to close it.
+    /// open, unless the request or the response is to close it.
     ///
     /// Only asked for requests that arrive with all of their body at once, and before most of the work of a
     /// request: so a flood of requests that are refused anyway takes less from the others.

@@ -466,6 +466,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_refused_request_that_is_to_close_its_connection_does() {
+        let client = async |mut client: DuplexStream| {
+            let request = b"POST /refused HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Close\r\n\
+                            Content-Length: 0\r\n\r\n";
+            client.write_all(request).await.expect("written");
+            let mut response = String::new();
+            let began = Instant::now();
+            let read = client.read_to_string(&mut response);
+            read.await.expect("the response and the end");
+            assert_eq!(began.elapsed(), Duration::ZERO);
+            assert!(response.starts_with("HTTP/1.1 429 "), "{response}");
+            assert!(response.contains("\r\nconnection: close\r\n"), "{response}");
+        };
+        assert_eq!(serve_client(pending(), client).await, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_connection_without_a_request_ends_when_the_server_stops() {
         let began = Instant::now();
         let client = async |mut client: DuplexStream| {

@@ -1,16 +1,18 @@
+{{- /* A label has at most 63 characters, and that of the rotation has the suffix "-rotate". */}}
 {{- define "auth-gateway.name" -}}
-{{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{ default .Chart.Name .Values.nameOverride | trunc 56 | trimSuffix "-" }}
 {{- end }}
 
-{{- /* At most 52 characters: the longest suffix is "-management". */}}
+{{- /* At most 45 characters: the name of a CronJob has at most 52, and its suffix is "-rotate". The names of other
+objects have at most 63, and the longest suffix is "-management". */}}
 {{- define "auth-gateway.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride }}
 {{- if .Values.fullnameOverride }}
-{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" }}
+{{- .Values.fullnameOverride | trunc 45 | trimSuffix "-" }}
 {{- else if contains $name .Release.Name }}
-{{- .Release.Name | trunc 52 | trimSuffix "-" }}
+{{- .Release.Name | trunc 45 | trimSuffix "-" }}
 {{- else }}
-{{- printf "%s-%s" .Release.Name $name | trunc 52 | trimSuffix "-" }}
+{{- printf "%s-%s" .Release.Name $name | trunc 45 | trimSuffix "-" }}
 {{- end }}
 {{- end }}
 
@@ -79,6 +81,8 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
   env:
     - { name: SIGNING_SECRET, value: {{ .Values.keys.signing }} }
     - { name: SEALING_SECRET, value: {{ .Values.keys.sealing }} }
+  resources:
+    {{- toYaml .Values.keys.rotation.resources | nindent 4 }}
   securityContext:
     {{- include "auth-gateway.container.security" . | nindent 4 }}
   volumeMounts:
@@ -92,6 +96,25 @@ runAsUser: 65532
 runAsGroup: 65532
 fsGroup: 65532
 seccompProfile: { type: RuntimeDefault }
+{{- end }}
+
+{{- /* Where the pods of the gateway and of the rotation run. */}}
+{{- define "auth-gateway.pod.scheduling" -}}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{- define "auth-gateway.container.security" -}}
@@ -132,6 +155,14 @@ capabilities: { drop: [ALL] }
     sources:
       {{- toYaml . | nindent 6 }}
 {{- end }}
+{{- end }}
+
+{{- /* A file of the alerts or the dashboard: a list of the context, the name of the values that need it, and its path.
+`monitoring` is a symbolic link, which some tools leave out: without the file, the object would be empty. */}}
+{{- define "auth-gateway.file" -}}
+{{- $path := last . }}
+{{- $missing := printf "%s needs %s, which this copy of the chart lacks: use what `helm package deploy/chart` makes" (index . 1) $path }}
+{{- (first .).Files.Get $path | required $missing }}
 {{- end }}
 
 {{- /* A key that is not bare, such as a claim with dots, is a string. */}}

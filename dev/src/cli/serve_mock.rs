@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -15,6 +15,7 @@ use auth_gateway::telemetry;
 use auth_gateway::telemetry::metrics::Metrics;
 use clap::Args;
 use iam_adapters::clock::SystemClock;
+use iam_adapters::files;
 use iam_adapters::keycloak::KeycloakSettings;
 use iam_adapters::name::Name as _;
 use mock_iam::wire::ServerSettings;
@@ -78,7 +79,12 @@ pub(super) fn serve(
     environment: &BTreeMap<String, String>,
     err: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
-    if is_for_production(config, environment) {
+    let settings = crate::settings(config, environment);
+    let for_production = match &settings {
+        Ok(settings) => settings.environment == Environment::Production,
+        Err(_) => is_for_production(config, environment),
+    };
+    if for_production {
         return Err(UserError::Request(
             "mock-iam is for development: everyone in its users file can log in. \
              environment = \"production\" refuses it"
@@ -86,7 +92,7 @@ pub(super) fn serve(
         )
         .into());
     }
-    let settings = crate::settings(config, environment).map_err(UserError::from)?;
+    let settings = settings.map_err(UserError::from)?;
     let mock_settings = mock_settings(&settings, options)?;
     let _flusher = telemetry::install(&settings.log, &Arc::new(Metrics::new(&[])))
         .map_err(|error| anyhow::anyhow!("logs: {error}"))?;
@@ -101,15 +107,16 @@ pub(super) fn serve(
     Ok(Exit::Ok)
 }
 
-/// Whether the configuration is for production. Checked before everything else, because a production
-/// configuration usually has other problems where a mock is run.
+/// Whether settings that have problems are for production. A production configuration usually has problems where a mock
+/// is run, and this is the one that matters.
 fn is_for_production(file: Option<&Path>, environment: &BTreeMap<String, String>) -> bool {
     #[derive(Deserialize)]
     struct Head {
         environment: Option<String>,
     }
     let of_file = || {
-        let text = std::fs::read_to_string(file?).ok()?;
+        // No pipe: all that it had was read with the settings.
+        let text = io::read_to_string(files::open(file?).ok()?).ok()?;
         toml::from_str::<Head>(&text).ok()?.environment
     };
     let of_variable = environment.get(ENVIRONMENT_VARIABLE).cloned();

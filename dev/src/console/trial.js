@@ -13,6 +13,7 @@ const QUICK_MAX = 6;
 const REASONS = {
   granted: ["granted", "good"],
   not_permitted: ["not granted: the user does not have this permission", "bad"],
+  not_allowed: ["not granted: not among the allowed_scopes of the IAM", "bad"],
   repeated: ["named before: counted once", "hint"],
 };
 
@@ -72,10 +73,13 @@ async function exchange({ others }) {
   const ticked = [...byId("exchange-permissions").querySelectorAll("input:checked")].map(({ value }) => value);
   const scope = [...ticked, ...others.split(/\s+/).filter(Boolean)].join(" ");
   byId("scopes").hidden = true;
+  byId("scope-names").replaceChildren();
   const answer = await call("POST", `${AUTH}/token`, { body: { ...pair(), grant_type: "session", scope } });
   byId("inspect-token").value = answer.access_token;
   await attempt(byId("inspect-result"), () => inspect(answer.access_token, answer.expires_in));
-  await explain(scope, answer.scope);
+  // It fails if the mock does not have the permissions. The token is valid all the same.
+  await attempt(byId("scopes-note"), () => explain(scope, answer.scope));
+  byId("scopes").hidden = false;
   return answer.scope === "" ? "A token, but with no scope." : `A token for: ${answer.scope}`;
 }
 
@@ -88,10 +92,8 @@ async function explain(scope, granted) {
   });
   byId("scope-names").replaceChildren(...names);
   const same = new Set(explanation.granted.split(" ")).symmetricDifference(new Set(granted.split(" "))).size === 0;
-  byId("scopes-note").textContent = same
-    ? names.length ? "" : "No scope was requested."
-    : "The token has other scopes: the gateway signed with cached permissions from before the change.";
-  byId("scopes").hidden = false;
+  if (!same) return "The token has other scopes: the gateway signed with cached permissions from before the change.";
+  return names.length ? "" : "No scope was requested.";
 }
 
 async function logOut() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use actix_web::HttpResponse;
 use iam_adapters::Clock as _;
 use jiff::Timestamp;
-use mock_iam::{OutOfRange, ShiftedClock};
+use mock_iam::{ShiftError, ShiftedClock};
 use serde::{Deserialize, Serialize};
 
 use super::request::{Call, Json};
@@ -62,7 +62,7 @@ pub(super) async fn set(
     call: Call<(), Json<SetTimeRequest>>,
 ) -> Result<HttpResponse, ControlError> {
     let Json(SetTimeRequest { now }) = call.body;
-    let unix = Duration::try_from(now.as_duration()).map_err(|_| OutOfRange)?;
+    let unix = Duration::try_from(now.as_duration()).map_err(|_| ShiftError::OutOfRange)?;
     call.namespace.clock.set(unix)?;
     Ok(ok(&TimeResponse::of(&call.namespace.clock)))
 }
@@ -73,8 +73,11 @@ pub(super) async fn reset(call: Call) -> HttpResponse {
     ok(&TimeResponse::of(&call.namespace.clock))
 }
 
-impl From<OutOfRange> for ControlError {
-    fn from(error: OutOfRange) -> Self {
-        Self::invalid(error.to_string())
+impl From<ShiftError> for ControlError {
+    fn from(error: ShiftError) -> Self {
+        match error {
+            ShiftError::OutOfRange => Self::invalid(error.to_string()),
+            ShiftError::Exhausted => Self::conflict(format!("{error} with `POST /mock/v1/reset`")),
+        }
     }
 }

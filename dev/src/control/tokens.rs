@@ -90,9 +90,19 @@ pub(super) struct ExplainRequest {
 pub(super) async fn explain(
     call: Call<(), Json<ExplainRequest>>,
 ) -> Result<HttpResponse, ControlError> {
+    let app_state = call.gateway()?;
+    if call.namespace.has_permission_source {
+        return Err(ControlError::conflict(
+            "the permissions come from `permissions.source`, not from the mock, which can explain \
+             only its own",
+        ));
+    }
     let Json(ExplainRequest { user, scope }) = &call.body;
     let (user, _) = call.namespace.mock.directory().user_with_sessions(user)?;
-    let explanation = explain_scope(scope, user.permissions())
+    // The mock is the only IAM.
+    let iam = app_state.gateway.iams.iter().next();
+    let allowed = iam.and_then(|iam| iam.policy.allowed_scopes.as_ref());
+    let explanation = explain_scope(scope, user.permissions(), allowed)
         .map_err(|fault| ControlError::invalid(format!("`scope`: {fault}")))?;
     Ok(ok(&explanation))
 }

@@ -269,10 +269,9 @@ func (s *Session) run(ctx context.Context, scope string, old *cached, running *e
 	token, err := s.exchange(ctx, scope, risk)
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
+	var failure *Error
 	// Unless a service has refused the old token during the exchange.
-	if old != nil && s.tokens[scope] == old && (errors.Is(err, Unavailable) || errors.Is(err, GatewayFault)) {
-		var failure *Error
-		errors.As(err, &failure)
+	if old != nil && s.tokens[scope] == old && errors.As(err, &failure) && failure.Kind != SessionOver {
 		old.renewAt = s.gateway.timing.Now().Add(max(renewalPause, failure.RetryAfter))
 		token, err = old.token, nil
 	}

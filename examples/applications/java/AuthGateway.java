@@ -325,7 +325,9 @@ public final class AuthGateway {
     private AccessToken renew(String scope, Cached cached) throws InterruptedException {
       try {
         return exchange(scope, Risk.NEVER);
-      } catch (Unavailable | GatewayFault failure) {
+      } catch (SessionOver over) {
+        throw over;
+      } catch (Failure failure) {
         double retryAfter = failure instanceof Unavailable unavailable ? unavailable.retryAfter.orElse(0) : 0;
         synchronized (this) {
           cached.renewAt = timing.now().getAsDouble() + Math.max(RENEWAL_PAUSE_SECONDS, retryAfter);

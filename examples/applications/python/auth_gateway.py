@@ -225,7 +225,9 @@ class Session:
         """One attempt only, because the old token can still be used."""
         try:
             return self._exchange(scope, NEVER)
-        except (Unavailable, GatewayFault) as failure:
+        except SessionOver:
+            raise
+        except AuthGatewayError as failure:
             pause = max(RENEWAL_PAUSE_SECONDS, getattr(failure, "retry_after", None) or 0)
             cached.renew_at = self._timing.now() + pause
             with self._lock:

@@ -3,7 +3,7 @@
 //! ```no_run
 //! # use auth_gateway_client::{AuthGateway, Credentials, Options};
 //! # use secrecy::ExposeSecret;
-//! # async fn example() -> auth_gateway_client::Result<()> {
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let gateway = AuthGateway::new("https://auth.example.com", Options::default())?;
 //! let credentials = Credentials::new("alice@example.test", "alice-pass");
 //! let session = gateway.log_in(&credentials).await?;
@@ -15,7 +15,7 @@
 //! # }
 //! ```
 //!
-//! Gateway and session are cheap to clone, and can be used by several tasks at once, on a Tokio runtime.
+//! Gateway and session can be used by several tasks at once, on a Tokio runtime. Clones of a session share its cache.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,11 +24,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Shared};
+use futures_util::future::BoxFuture;
 use reqwest::header::RETRY_AFTER;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
-use tokio::task::AbortHandle;
+use tokio::sync::watch;
 
 // A token is renewed after 70 to 85 % of its lifetime, at random, so that clients do not renew together. It is not used
 // in the last 5 %, so that it does not expire on the way to a service.
@@ -44,61 +44,62 @@ const BACKOFF_MAX: Duration = Duration::from_secs(4);
 const IDLE_CONNECTION: Duration = Duration::from_secs(10);
 
 /// The result of a call.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failed call. The gateway's log has the `request_id`.
+/// A failed call.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum Error {
+#[error("{kind}: {detail} (request {request_id:?})")]
+pub struct Error {
+    pub kind: ErrorKind,
+    /// The member `error` of the response.
+    pub code: Option<String>,
+    /// The gateway's log has it.
+    pub request_id: Option<String>,
+    /// When to try again, if it is known.
+    pub retry_after: Option<Duration>,
+    detail: String,
+    /// What a repetition risks; `None`: it is useless.
+    risk: Option<Risk>,
+}
+
+/// What to do after an [`Error`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ErrorKind {
     /// The login was refused: ask the user again.
-    #[error("the credentials are not accepted (request {request_id:?})")]
-    InvalidCredentials { request_id: Option<String> },
-    /// The session has ended: the user must log in again.
-    #[error("the session has ended (request {request_id:?})")]
-    SessionOver { request_id: Option<String> },
-    /// All repetitions failed, or the call may not be repeated: try later, after `retry_after` if it is known.
-    #[error("the gateway is not available: {reason} (request {request_id:?})")]
-    Unavailable {
-        reason: String,
-        retry_after: Option<Duration>,
-        request_id: Option<String>,
-    },
-    /// The program or its configuration is wrong: a repetition is useless. `error` is that of the response.
-    #[error(
-        "the request is refused with {status}, {error:?}: {description:?} (request {request_id:?})"
-    )]
-    RequestRefused {
-        status: u16,
-        error: Option<String>,
-        description: Option<String>,
-        request_id: Option<String>,
-    },
+    #[error("the credentials are not accepted")]
+    InvalidCredentials,
+    /// The user must log in again.
+    #[error("the session has ended")]
+    SessionOver,
+    /// All repetitions failed, or the call may not be repeated: try later.
+    #[error("the gateway is not available")]
+    Unavailable,
+    /// The program or its configuration is wrong: a repetition is useless.
+    #[error("the request is refused")]
+    RequestRefused,
     /// The gateway or its IAM has a fault that a repetition does not remove: report it with the `request_id`.
-    #[error("the gateway has a fault: {reason} (request {request_id:?})")]
-    GatewayFault {
-        reason: String,
-        request_id: Option<String>,
-    },
-    /// The settings of the HTTP client are not accepted.
-    #[error("the HTTP client cannot be made: {0}")]
-    Settings(String),
+    #[error("the gateway has a fault")]
+    GatewayFault,
 }
 
 impl Error {
-    fn fault(reason: impl Into<String>) -> Self {
-        Self::GatewayFault {
-            reason: reason.into(),
+    fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
+        Self {
+            kind,
+            code: None,
             request_id: None,
+            retry_after: None,
+            detail: detail.into(),
+            risk: None,
         }
     }
 }
 
 /// Whether a failed call may have had an effect. A call is repeated up to the risk that it can take.
-#[derive(Clone, Copy, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 enum Risk {
-    /// No repetition.
-    Never,
     /// It was not processed.
-    None,
+    NotProcessed,
     /// Perhaps; the gateway says that it may be repeated.
     Accepted,
     /// Perhaps; the gateway did not respond.
@@ -107,33 +108,8 @@ enum Risk {
 
 // A one-time password is used up once it reached the IAM. Exchanges and logouts have the same effect when repeated.
 const LOGIN_RISK: Risk = Risk::Accepted;
-const OTP_LOGIN_RISK: Risk = Risk::None;
+const OTP_LOGIN_RISK: Risk = Risk::NotProcessed;
 const IDEMPOTENT_RISK: Risk = Risk::Unknown;
-
-/// Time and randomness.
-pub trait Timing: Send + Sync {
-    /// The time since any origin.
-    fn now(&self) -> Duration;
-    fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()>;
-    /// From 0 to 1.
-    fn random(&self) -> f64;
-}
-
-struct RealTiming(Instant);
-
-impl Timing for RealTiming {
-    fn now(&self) -> Duration {
-        self.0.elapsed()
-    }
-
-    fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()> {
-        tokio::time::sleep(pause).boxed()
-    }
-
-    fn random(&self) -> f64 {
-        fastrand::f64()
-    }
-}
 
 pub struct Options {
     /// Bounds each request.
@@ -141,7 +117,7 @@ pub struct Options {
     /// Bounds a call with all repetitions.
     pub deadline: Duration,
     /// For tests.
-    pub timing: Arc<dyn Timing>,
+    pub timing: Timing,
 }
 
 impl Default for Options {
@@ -149,9 +125,21 @@ impl Default for Options {
         Self {
             attempt: Duration::from_secs(10),
             deadline: Duration::from_secs(20),
-            timing: Arc::new(RealTiming(Instant::now())),
+            timing: Timing {
+                now: Instant::now,
+                sleep: |pause| tokio::time::sleep(pause).boxed(),
+                random: fastrand::f64,
+            },
         }
     }
+}
+
+/// Time and randomness.
+pub struct Timing {
+    pub now: fn() -> Instant,
+    pub sleep: fn(Duration) -> BoxFuture<'static, ()>,
+    /// From 0 to 1.
+    pub random: fn() -> f64,
 }
 
 /// What a login needs.
@@ -190,14 +178,13 @@ impl fmt::Debug for AuthGateway {
 impl AuthGateway {
     /// # Errors
     ///
-    /// `Settings` if the HTTP client cannot be made.
-    pub fn new(url: &str, options: Options) -> Result<Self> {
+    /// The HTTP client cannot be made.
+    pub fn new(url: &str, options: Options) -> Result<Self, reqwest::Error> {
         let client = reqwest::Client::builder()
             // A redirect would send the password or the session elsewhere.
             .redirect(reqwest::redirect::Policy::none())
             .pool_idle_timeout(IDLE_CONNECTION)
-            .build()
-            .map_err(|error| Error::Settings(error.to_string()))?;
+            .build()?;
         let url = url.trim_end_matches('/').to_owned();
         Ok(Self(Arc::new(Calls {
             url,
@@ -213,38 +200,30 @@ impl AuthGateway {
         let password = credentials.password.expose_secret();
         let mut body = json!({"email": credentials.email, "password": password});
         let mut risk = LOGIN_RISK;
-        if let (Some(members), Some(otp)) = (body.as_object_mut(), &credentials.otp) {
-            members.insert("otp".into(), otp.expose_secret().into());
+        if let Some(otp) = &credentials.otp {
+            body["otp"] = otp.expose_secret().into();
             risk = OTP_LOGIN_RISK;
         }
         let address = credentials.client_address;
-        let content = self
-            .0
-            .call("login", &body, address, risk, || Ok(()))
-            .await?;
-        let session_token = text(&content, "session_token")?.into();
+        let call = self.0.call("login", &body, address, Some(risk), None);
+        let content = call.await?;
         Ok(self.resume(
             text(&content, "session_id")?,
-            session_token,
+            text(&content, "session_token")?.into(),
             Some(text(&content, "expires_at")?),
         ))
     }
 
     /// A session that was stored.
     #[must_use]
-    pub fn resume(
-        &self,
-        session_id: String,
-        session_token: SecretString,
-        expires_at: Option<String>,
-    ) -> Session {
-        Session(Arc::new(SessionState {
-            session_id,
-            session_token,
+    pub fn resume(&self, id: String, token: SecretString, expires_at: Option<String>) -> Session {
+        Session {
+            id,
+            token,
             expires_at,
             calls: Arc::clone(&self.0),
-            cache: Mutex::default(),
-        }))
+            cache: Arc::default(),
+        }
     }
 }
 
@@ -258,108 +237,85 @@ pub struct AccessToken {
 
 /// Store the id and the token to continue with `resume`. The token is a secret like a password.
 #[derive(Clone)]
-pub struct Session(Arc<SessionState>);
-
-struct SessionState {
-    session_id: String,
-    session_token: SecretString,
-    expires_at: Option<String>,
+pub struct Session {
+    pub id: String,
+    pub token: SecretString,
+    pub expires_at: Option<String>,
     calls: Arc<Calls>,
-    cache: Mutex<Cache>,
+    cache: Arc<Mutex<Cache>>,
 }
 
 #[derive(Default)]
 struct Cache {
     over: bool,
     tokens: HashMap<String, Cached>,
-    /// Those in progress or interrupted. One that ends in another way removes itself.
+    /// Those in progress or interrupted.
     exchanges: HashMap<String, Exchange>,
 }
 
-struct Exchange {
-    task: AbortHandle,
-    outcome: Shared<BoxFuture<'static, Result<AccessToken>>>,
+impl Cache {
+    fn end(&mut self) {
+        self.over = true;
+        self.tokens.clear();
+    }
 }
 
-#[derive(Clone)]
 struct Cached {
     token: AccessToken,
-    renew_at: Duration,
-    usable_until: Duration,
+    renew_at: Instant,
+    usable_until: Instant,
 }
+
+/// Gets the outcome.
+type Exchange = watch::Receiver<Option<Result<AccessToken>>>;
 
 impl fmt::Debug for Session {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Session({})", self.0.session_id)
+        write!(formatter, "Session({})", self.id)
     }
 }
 
 impl Session {
-    #[must_use]
-    pub fn id(&self) -> &str {
-        &self.0.session_id
-    }
-
-    #[must_use]
-    pub fn token(&self) -> &SecretString {
-        &self.0.session_token
-    }
-
-    #[must_use]
-    pub fn expires_at(&self) -> Option<&str> {
-        self.0.expires_at.as_deref()
-    }
-
-    /// A token from the cache or of a new exchange. Concurrent calls with the same scope share one exchange, which continues
-    /// if its first caller is dropped.
+    /// A token from the cache or of a new exchange. Concurrent calls with the same scope share one exchange, which
+    /// continues if its first caller is dropped.
     ///
     /// # Errors
     ///
     /// `SessionOver`, `Unavailable`, `RequestRefused` or `GatewayFault`.
     pub async fn access_token(&self, scope: &str) -> Result<AccessToken> {
-        let outcome = {
-            let mut cache = self.0.active()?;
-            let now = self.0.calls.options.timing.now();
-            let usable = cache
-                .tokens
-                .get(scope)
-                .filter(|cached| now < cached.usable_until)
-                .cloned();
-            let running = cache
-                .exchanges
-                .get(scope)
+        loop {
+            let mut exchange = {
+                let mut cache = self.active()?;
+                let now = self.now();
+                let old = cache.tokens.get(scope);
+                let old = old.filter(|old| now < old.usable_until);
+                let running = cache.exchanges.get(scope);
                 // Otherwise it was interrupted, such as by the end of the runtime of its first caller.
-                .filter(|exchange| !exchange.task.is_finished())
-                .map(|exchange| exchange.outcome.clone());
-            match (usable, running) {
-                (Some(cached), running) if running.is_some() || now < cached.renew_at => {
-                    return Ok(cached.token);
+                let running = running.filter(|exchange| exchange.has_changed().is_ok());
+                if let Some(old) = old
+                    && (running.is_some() || now < old.renew_at)
+                {
+                    return Ok(old.token.clone());
                 }
-                (_, Some(running)) => running,
-                (usable, None) => {
-                    let task = tokio::spawn(Arc::clone(&self.0).run(scope.to_owned(), usable));
-                    let interrupted = || Err(Error::fault("the exchange was interrupted"));
-                    let exchange = Exchange {
-                        task: task.abort_handle(),
-                        outcome: task
-                            .map(move |done| done.unwrap_or_else(|_| interrupted()))
-                            .boxed()
-                            .shared(),
-                    };
-                    let outcome = exchange.outcome.clone();
-                    cache.exchanges.insert(scope.to_owned(), exchange);
-                    outcome
+                if let Some(running) = running {
+                    running.clone()
+                } else {
+                    let exchange = self.clone().start(scope.to_owned(), old.is_some());
+                    cache.exchanges.insert(scope.to_owned(), exchange.clone());
+                    exchange
                 }
+            };
+            let outcome = exchange.wait_for(Option::is_some).await;
+            if let Ok(Some(outcome)) = outcome.map(|outcome| outcome.clone()) {
+                return outcome;
             }
-        };
-        outcome.await
+        }
     }
 
     /// Removes a token that a service refused with 401, so that the next call makes a new one.
     pub fn discard(&self, token: &AccessToken) {
         let refused = token.value.expose_secret();
-        self.0
-            .cache()
+        self.cache()
             .tokens
             .retain(|_, cached| cached.token.value.expose_secret() != refused);
     }
@@ -370,80 +326,68 @@ impl Session {
     ///
     /// `Unavailable`, `RequestRefused` or `GatewayFault`.
     pub async fn log_out(&self) -> Result<()> {
-        self.0.end();
-        self.0
-            .calls
-            .call("logout", &self.0.pair(), None, IDEMPOTENT_RISK, || Ok(()))
-            .await
-            .map(drop)
+        self.cache().end();
+        let (body, limit) = (self.pair(), Some(IDEMPOTENT_RISK));
+        let call = self.calls.call("logout", &body, None, limit, None);
+        call.await.map(drop)
     }
-}
 
-impl SessionState {
-    /// Makes the exchange. With an old token that can still be used, it makes one attempt only.
-    async fn run(self: Arc<Self>, scope: String, usable: Option<Cached>) -> Result<AccessToken> {
-        let risk = if usable.is_some() {
-            Risk::Never
-        } else {
-            IDEMPOTENT_RISK
-        };
-        let mut result = self.exchange(&scope, risk).await;
+    /// Makes the exchange in a task, so that it does not depend on its first caller.
+    fn start(self, scope: String, is_renewal: bool) -> Exchange {
+        let (sender, exchange) = watch::channel(None);
+        tokio::spawn(async move {
+            let outcome = self.run(&scope, is_renewal).await;
+            sender.send_replace(Some(outcome));
+        });
+        exchange
+    }
+
+    /// A renewal makes one attempt only, because the old token can still be used.
+    async fn run(&self, scope: &str, is_renewal: bool) -> Result<AccessToken> {
+        let limit = (!is_renewal).then_some(IDEMPOTENT_RISK);
+        let outcome = self.exchange(scope, limit).await;
         let mut cache = self.cache();
-        cache.exchanges.remove(&scope);
-        if let Some(old) = usable {
-            let retry_after = match &result {
-                Err(Error::Unavailable { retry_after, .. }) => {
-                    Some(retry_after.unwrap_or_default())
-                }
-                Err(Error::GatewayFault { .. }) => Some(Duration::ZERO),
-                _ => None,
-            };
-            // Without it in the cache, a service has refused the old token during the exchange.
-            let cached = cache.tokens.get_mut(&scope);
-            if let Some((retry_after, cached)) = retry_after.zip(cached) {
-                cached.renew_at = self.calls.options.timing.now() + retry_after.max(RENEWAL_PAUSE);
-                result = Ok(old.token);
+        cache.exchanges.remove(scope);
+        match outcome {
+            Err(error) if error.kind == ErrorKind::SessionOver => {
+                cache.end();
+                Err(error)
             }
-        }
-        // A logout during the exchange.
-        if cache.over {
-            Err(Error::SessionOver { request_id: None })
-        } else {
-            result
+            // A logout during the exchange.
+            _ if cache.over => Err(session_over()),
+            Err(error) if is_renewal => {
+                let Some(old) = cache.tokens.get_mut(scope) else {
+                    // A service has refused the old token during the exchange.
+                    return Err(error);
+                };
+                let pause = error.retry_after.unwrap_or_default().max(RENEWAL_PAUSE);
+                old.renew_at = self.now() + pause;
+                Ok(old.token.clone())
+            }
+            other => other,
         }
     }
 
-    async fn exchange(&self, scope: &str, risk: Risk) -> Result<AccessToken> {
-        let timing = &self.calls.options.timing;
+    async fn exchange(&self, scope: &str, limit: Option<Risk>) -> Result<AccessToken> {
+        let calls = &self.calls;
         let mut body = self.pair();
-        if let Some(members) = body.as_object_mut() {
-            members.insert("grant_type".into(), "session".into());
-            members.insert("scope".into(), scope.into());
-        }
-        let sent_at = timing.now();
-        let content = match self
-            .calls
-            .call("token", &body, None, risk, || self.active().map(drop))
-            .await
-        {
-            Err(over @ Error::SessionOver { .. }) => {
-                self.end();
-                return Err(over);
-            }
-            other => other?,
-        };
-        let value = text(&content, "access_token")?.into();
+        body["grant_type"] = "session".into();
+        body["scope"] = scope.into();
+        let sent_at = self.now();
+        let call = calls.call("token", &body, None, limit, Some(self));
+        let content = call.await?;
         let token = AccessToken {
-            value,
+            value: text(&content, "access_token")?.into(),
             scope: text(&content, "scope")?,
         };
-        let lifetime = content.get("expires_in").and_then(Value::as_u64);
-        let lifetime = Duration::from_secs(
-            lifetime.ok_or_else(|| Error::fault("the response has no lifetime"))?,
-        );
+        let seconds = content.get("expires_in").and_then(Value::as_u64);
+        let seconds = seconds.and_then(|seconds| u32::try_from(seconds).ok());
+        let seconds = seconds.ok_or_else(|| missing("expires_in"))?;
+        let lifetime = Duration::from_secs(seconds.into());
+        let renew_after = RENEW_AFTER + RENEW_JITTER * (calls.options.timing.random)();
         let cached = Cached {
             token: token.clone(),
-            renew_at: sent_at + lifetime.mul_f64(RENEW_AFTER + RENEW_JITTER * timing.random()),
+            renew_at: sent_at + lifetime.mul_f64(renew_after),
             usable_until: sent_at + lifetime.mul_f64(USABLE_FOR),
         };
         self.active()?.tokens.insert(scope.to_owned(), cached);
@@ -451,7 +395,11 @@ impl SessionState {
     }
 
     fn pair(&self) -> Value {
-        json!({"session_id": self.session_id, "session_token": self.session_token.expose_secret()})
+        json!({"session_id": self.id, "session_token": self.token.expose_secret()})
+    }
+
+    fn now(&self) -> Instant {
+        (self.calls.options.timing.now)()
     }
 
     fn cache(&self) -> MutexGuard<'_, Cache> {
@@ -462,16 +410,10 @@ impl SessionState {
     fn active(&self) -> Result<MutexGuard<'_, Cache>> {
         let cache = self.cache();
         if cache.over {
-            Err(Error::SessionOver { request_id: None })
+            Err(session_over())
         } else {
             Ok(cache)
         }
-    }
-
-    fn end(&self) {
-        let mut cache = self.cache();
-        cache.over = true;
-        cache.tokens.clear();
     }
 }
 
@@ -481,46 +423,37 @@ struct Calls {
     options: Options,
 }
 
-/// A failed attempt, and what a repetition risks. Without it, a repetition is useless.
-struct Failure(Error, Option<Risk>);
-
 impl Calls {
-    /// The response, after repetitions as far as the risk allows them.
+    /// The response, after repetitions up to this risk and while this session is active. Without a limit: none.
     async fn call(
         &self,
         operation: &str,
         body: &Value,
         client_address: Option<IpAddr>,
-        limit: Risk,
-        before_repetition: impl Fn() -> Result<()>,
+        limit: Option<Risk>,
+        session: Option<&Session>,
     ) -> Result<Value> {
-        let timing = &self.options.timing;
-        let deadline = timing.now() + self.options.deadline;
+        let Timing { now, sleep, random } = self.options.timing;
+        let deadline = now() + self.options.deadline;
         let mut backoff = BACKOFF_MIN;
         loop {
-            let bound = self
-                .options
-                .attempt
-                .min(deadline.saturating_sub(timing.now()));
+            let remaining = deadline.saturating_duration_since(now());
+            let bound = remaining.min(self.options.attempt);
             let attempt = self.attempt(operation, body, client_address, bound);
-            let Failure(error, risk) = match attempt.await {
+            let error = match attempt.await {
                 Ok(content) => return Ok(content),
-                Err(failure) => failure,
+                Err(error) => error,
             };
-            if risk.is_none_or(|risk| risk > limit) {
+            let pause = backoff.mul_f64(f64::midpoint(1.0, random()));
+            let pause = pause + error.retry_after.unwrap_or_default();
+            if error.risk.is_none() || error.risk > limit || now() + pause >= deadline {
                 return Err(error);
             }
-            let retry_after = match &error {
-                Error::Unavailable { retry_after, .. } => retry_after.unwrap_or_default(),
-                _ => Duration::ZERO,
-            };
-            let pause = retry_after + backoff.mul_f64(f64::midpoint(1.0, timing.random()));
-            if timing.now() + pause >= deadline {
-                return Err(error);
+            sleep(pause).await;
+            if let Some(session) = session {
+                drop(session.active()?);
             }
-            timing.sleep(pause).await;
-            before_repetition()?;
-            if timing.now() >= deadline {
+            if now() >= deadline {
                 return Err(error);
             }
             backoff = (backoff * 2).min(BACKOFF_MAX);
@@ -533,17 +466,13 @@ impl Calls {
         body: &Value,
         client_address: Option<IpAddr>,
         bound: Duration,
-    ) -> std::result::Result<Value, Failure> {
+    ) -> Result<Value> {
         let no_response = |error: reqwest::Error| {
-            let reason = format!("no response to {operation}: {}", error.without_url());
-            Failure(
-                Error::Unavailable {
-                    reason,
-                    retry_after: None,
-                    request_id: None,
-                },
-                Some(Risk::Unknown),
-            )
+            let detail = format!("no response to {operation}: {}", error.without_url());
+            Error {
+                risk: Some(Risk::Unknown),
+                ..Error::new(ErrorKind::Unavailable, detail)
+            }
         };
         let url = format!("{}/api/v1/auth/{operation}", self.url);
         // The timeout is also for the body of the response.
@@ -553,65 +482,58 @@ impl Calls {
         }
         let response = request.send().await.map_err(no_response)?;
         let status = response.status().as_u16();
-        let retry_after = response
-            .headers()
-            .get(RETRY_AFTER)
-            .and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
+        let retry_after = response.headers().get(RETRY_AFTER).cloned();
         let body = response.bytes().await.map_err(no_response)?;
         // The error of the parser is left out: it could quote the text, which can have secrets.
         let content = serde_json::from_slice::<Value>(&body).unwrap_or_default();
         if status == 200 {
             return Ok(content);
         }
-        Err(failure(
-            operation,
-            status,
-            &content,
-            retry_after.map(|seconds| Duration::from_secs(seconds.into())),
-        ))
+        let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
+        Err(Error {
+            retry_after: retry_after.map(|seconds| Duration::from_secs(seconds.into())),
+            ..refusal(operation, status, &content)
+        })
     }
 }
 
-fn failure(
-    operation: &str,
-    status: u16,
-    content: &Value,
-    retry_after: Option<Duration>,
-) -> Failure {
+fn refusal(operation: &str, status: u16, content: &Value) -> Error {
     let member = |name| content.get(name).and_then(Value::as_str).map(str::to_owned);
-    let (error, request_id) = (member("error"), member("request_id"));
-    let reason = format!("{operation}: status {status}");
-    let risk = match (status, error.as_deref()) {
-        (408 | 429, _) => Some(Risk::None),
+    let code = member("error");
+    let risk = match (status, code.as_deref()) {
+        (408 | 429, _) => Some(Risk::NotProcessed),
         (_, Some("temporarily_unavailable")) => Some(Risk::Accepted),
-        (502..=504, None) => Some(Risk::Unknown), // Of a proxy.
+        // Of a proxy.
+        (502..=504, None) => Some(Risk::Unknown),
         _ => None,
     };
-    let error = match (status, error.as_deref()) {
-        _ if risk.is_some() => Error::Unavailable {
-            reason,
-            retry_after,
-            request_id,
-        },
-        (401, Some("invalid_grant")) if operation == "login" => {
-            Error::InvalidCredentials { request_id }
-        }
-        (401, Some("invalid_grant")) => Error::SessionOver { request_id },
-        (400..=499, _) => {
-            let description = member("error_description");
-            Error::RequestRefused {
-                status,
-                error,
-                description,
-                request_id,
-            }
-        }
-        _ => Error::GatewayFault { reason, request_id },
+    let kind = match (status, code.as_deref()) {
+        _ if risk.is_some() => ErrorKind::Unavailable,
+        (401, Some("invalid_grant")) if operation == "login" => ErrorKind::InvalidCredentials,
+        (401, Some("invalid_grant")) => ErrorKind::SessionOver,
+        (400..=499, _) => ErrorKind::RequestRefused,
+        _ => ErrorKind::GatewayFault,
     };
-    Failure(error, risk)
+    let description = member("error_description").unwrap_or_default();
+    let detail = format!("{operation}: status {status}, {code:?}: {description}");
+    Error {
+        code,
+        request_id: member("request_id"),
+        risk,
+        ..Error::new(kind, detail)
+    }
+}
+
+fn session_over() -> Error {
+    Error::new(ErrorKind::SessionOver, "no request was made")
+}
+
+fn missing(name: &str) -> Error {
+    let detail = format!("the response has no valid {name}");
+    Error::new(ErrorKind::GatewayFault, detail)
 }
 
 fn text(content: &Value, name: &str) -> Result<String> {
-    let value = content.get(name).and_then(Value::as_str).map(str::to_owned);
-    value.ok_or_else(|| Error::fault(format!("the response has no {name}")))
+    let value = content.get(name).and_then(Value::as_str);
+    value.map(str::to_owned).ok_or_else(|| missing(name))
 }

@@ -193,7 +193,7 @@ export class Session {
     try {
       return await this.#exchange(scope, NEVER);
     } catch (failure) {
-      if (!(failure instanceof Unavailable || failure instanceof GatewayFault)) {
+      if (failure instanceof SessionOver || !(failure instanceof AuthGatewayError)) {
         throw failure;
       }
       const retryAfter = failure instanceof Unavailable ? failure.retryAfter : undefined;

@@ -4,6 +4,8 @@ import { createRemoteJWKSet, errors, jwtVerify } from 'jose'
 
 // KEYS_MAX_AGE is in seconds, and at most `keys.jwks_max_age` of the gateway.
 const { ISSUER: issuer, AUDIENCE: audience, PORT = '8080', KEYS_MAX_AGE = '300' } = process.env
+// Without an issuer or an audience, jose accepts a token with every one.
+if (!issuer || !audience) throw new Error('ISSUER and AUDIENCE must be set')
 
 const response = await fetch(`${issuer}/.well-known/oauth-authorization-server`, { signal: AbortSignal.timeout(10_000) })
 const metadata = await response.json()

@@ -19,7 +19,7 @@ start_gateway() {
     AUTH_GATEWAY__HTTP__PUBLIC_URL=$issuer AUTH_GATEWAY__LOG__FORMAT=json \
     "${GATEWAY_BIN:-auth-gateway-dev}" >"$gateway_log" 2>&1 &
   gateway_process=$!
-  trap 'kill "$gateway_process" 2>/dev/null; rm -f "$gateway_log"' EXIT
+  trap stop_gateway EXIT
   until listening=$(grep -m 1 '"message":"listening"' "$gateway_log"); do
     kill -0 "$gateway_process" || { cat "$gateway_log" >&2; exit 1; }
     sleep 0.01
@@ -28,19 +28,44 @@ start_gateway() {
   control_url=http://$(jq -r '."management.address"' <<<"$listening")/mock/v1
 }
 
-# run_tests: runs each function whose name begins with test_, in a namespace of its own.
+# stop_gateway: stops the gateway that start_gateway has started.
+stop_gateway() {
+  [[ -n ${gateway_process-} ]] || return 0
+  kill "$gateway_process" 2>/dev/null || true
+  rm -f "$gateway_log"
+}
+
+# run_tests: runs each function whose name begins with test_, in a namespace of its own. The first failure ends the
+# shell.
 run_tests() {
-  local test result
-  for test in $(compgen -A function test_); do
+  local result
+  # A test that `set -e` ends does not return.
+  trap end_tests EXIT
+  for running_test in $(compgen -A function test_); do
     # At random: the process ids of two containers can be the same.
     namespace=$(printf '%04x%04x%04x%04x' $RANDOM $RANDOM $RANDOM $RANDOM)
     # Without a condition around it, so that `set -e` also has an effect within the test.
-    "$test"
+    "$running_test"
     result=$?
-    ((result == 0)) || fail "$test ended with $result"
+    ((result == 0)) || exit "$result"
     control DELETE "/namespaces/$namespace"
-    echo "passed: $test"
+    echo "passed: $running_test"
   done
+  running_test=
+}
+
+# end_tests: what run_tests does when the shell ends. If a test has not ended, it has failed: reports it with the last
+# response and the calls to the IAM, and ends its namespace.
+end_tests() {
+  local result=$?
+  # The gateway stops also if the rest fails.
+  set +e
+  if [[ -n ${running_test-} ]]; then
+    echo "failed: $running_test ended with $result; the last response was ${status-} ${body-}" >&2
+    curl -sS "$control_url/journal" -H "Mock-Namespace: $namespace" | jq -c '.entries[]' >&2
+    curl -sS -X DELETE "$control_url/namespaces/$namespace" >&2
+  fi
+  stop_gateway
 }
 
 # call METHOD URL [JSON]: sets $status and $body. The header selects the namespace.
@@ -82,10 +107,8 @@ expect() {
   [[ $1 == "$2" ]] || fail "expected $1, got $2"
 }
 
-# fail TEXT: ends the tests, with the last response and the calls to the IAM. Also ends the namespace of the test.
+# fail TEXT: ends the tests.
 fail() {
-  echo "${test-}: $1; the last response was ${status-} ${body-}" >&2
-  curl -sS "$control_url/journal" -H "Mock-Namespace: $namespace" | jq -c '.entries[]' >&2
-  curl -sS -X DELETE "$control_url/namespaces/$namespace" >&2
+  echo "$1" >&2
   exit 1
 }

@@ -1,6 +1,6 @@
 // What a test can do with the mock IAM. All tests run in parallel, with one gateway.
 import { createRemoteJWKSet, jwtVerify } from 'jose'
-import { MockGateway, test } from './mock-gateway'
+import { MockGateway, start, test } from './mock-gateway'
 
 const read = 'urn:shop:orders:order:read'
 const write = 'urn:shop:orders:order:write'
@@ -101,4 +101,10 @@ test('another namespace is not affected', async ({ mockGateway, gateway, expect 
   await logIn(other)
   expect(await other.journal.calls()).toMatchObject([{ user: alice }])
   await other.control('DELETE', `/namespaces/${other.namespace}`)
+})
+
+test.skipIf(process.env.GATEWAY_URL)('a gateway that has ended can be stopped', async () => {
+  const { stop } = await start()
+  await stop()
+  await stop()
 })

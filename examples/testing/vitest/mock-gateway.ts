@@ -228,6 +228,8 @@ export async function start(settings: Record<string, string> = {}): Promise<{ ga
   const variables = Object.entries(all).map(([name, value]) => [`AUTH_GATEWAY__${name.toUpperCase().replaceAll('.', '__')}`, value])
   const program = process.env.GATEWAY_BIN ?? 'auth-gateway-dev'
   const child = spawn(program, { env: { ...process.env, ...Object.fromEntries(variables) }, stdio: ['ignore', 'pipe', 'inherit'] })
+  // Before the program can end: the event is emitted once.
+  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
   const log: string[] = []
   const listening = await new Promise<Record<string, string>>((resolve, reject) => {
     // The log has this line as soon as both listeners accept connections.
@@ -238,7 +240,6 @@ export async function start(settings: Record<string, string> = {}): Promise<{ ga
     child.on('error', reject).on('exit', (code) => reject(new Error(`${program} exited with ${code}:\n${log.join('\n')}`)))
   })
   const stop = async () => {
-    const ended = once(child, 'exit')
     child.kill()
     await ended
   }

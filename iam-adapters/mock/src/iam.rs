@@ -4,7 +4,6 @@
 //! [`faults`] and keeps a [`journal`] of the gateway's calls.
 
 use std::cell::RefCell;
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,13 +99,9 @@ impl AdapterSettings for MockSettings {
         Ok(Arc::new(mock))
     }
 
-    fn logins_per_second(&self) -> Option<NonZeroU32> {
-        None
-    }
-
-    /// No limit, because tests log one user in many times.
-    fn sessions_per_minute(&self) -> u32 {
-        0
+    /// Tests log one user in many times.
+    fn limits_logins(&self) -> bool {
+        false
     }
 
     /// Each problem begins with its key. Reads the users file.

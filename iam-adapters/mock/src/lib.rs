@@ -21,4 +21,4 @@ pub use iam::{
 };
 pub use logout_signer::{LogoutSigner, logout_claims};
 pub use manual_clock::ManualClock;
-pub use shifted_clock::{Offset, OutOfRange, ShiftedClock};
+pub use shifted_clock::{Offset, ShiftError, ShiftedClock};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use iam_adapters::{Clock, Moment};
 use thiserror::Error;
 
-/// The latest time that can be set: in 2254, before nanoseconds since 1970 leave 63 bits.
+/// The latest time that can be set: 2255-03-14T16:00:00Z, before nanoseconds since 1970 leave 63 bits.
 const LATEST: Duration = Duration::from_secs(9_000_000_000);
 
 /// A clock with an offset to another clock.
@@ -18,13 +18,20 @@ pub struct ShiftedClock {
     base: Arc<dyn Clock>,
     /// In nanoseconds, as `monotonic`.
     wall: AtomicI64,
+    /// The sum of all jumps forward.
     monotonic: AtomicI64,
 }
 
-/// The requested time is before 1970 or after 2254.
+/// Why the time was not changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the time must lie between 1970 and 2254")]
-pub struct OutOfRange;
+pub enum ShiftError {
+    /// The requested time is before 1970 or after 2255-03-14T16:00:00Z.
+    #[error("the time must lie between 1970 and 2255-03-14T16:00:00Z")]
+    OutOfRange,
+    /// The sum of all jumps forward would leave 63 bits of nanoseconds. Only a new clock begins without jumps.
+    #[error("a clock can jump forward by 292 years in all: reset the namespace")]
+    Exhausted,
+}
 
 impl ShiftedClock {
     /// Starts without an offset to `base`.
@@ -41,11 +48,12 @@ impl ShiftedClock {
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`]; the clock is unchanged then.
-    pub fn advance(&self, by: Duration) -> Result<(), OutOfRange> {
-        within(self.now().unix.checked_add(by).ok_or(OutOfRange)?)?;
+    /// [`ShiftError`]; the clock is unchanged then.
+    pub fn advance(&self, by: Duration) -> Result<(), ShiftError> {
+        let unix = self.now().unix.checked_add(by);
+        within(unix.ok_or(ShiftError::OutOfRange)?)?;
         let by = nanos(by)?;
-        self.monotonic.fetch_add(by, Ordering::Release);
+        self.increase_ages(by)?;
         self.wall.fetch_add(by, Ordering::Release);
         Ok(())
     }
@@ -54,15 +62,25 @@ impl ShiftedClock {
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`]; the clock is unchanged then.
-    pub fn set(&self, unix: Duration) -> Result<(), OutOfRange> {
+    /// [`ShiftError`]; the clock is unchanged then.
+    pub fn set(&self, unix: Duration) -> Result<(), ShiftError> {
         within(unix)?;
         let (real, before) = (self.base.now().unix, self.now().unix);
         let skipped = nanos(unix.saturating_sub(before))?;
         let wall = nanos(unix)? - nanos(real)?;
-        self.monotonic.fetch_add(skipped, Ordering::Release);
+        self.increase_ages(skipped)?;
         self.wall.store(wall, Ordering::Release);
         Ok(())
+    }
+
+    /// Moves the monotonic clock forward. A sum that wraps would set it back, and ages would stay zero.
+    fn increase_ages(&self, nanos: i64) -> Result<(), ShiftError> {
+        let increased = self
+            .monotonic
+            .fetch_update(Ordering::Release, Ordering::Acquire, |sum| {
+                sum.checked_add(nanos)
+            });
+        increased.map(|_| ()).map_err(|_| ShiftError::Exhausted)
     }
 
     /// Sets the clock to real time.
@@ -105,12 +123,12 @@ impl Offset {
     }
 }
 
-fn within(unix: Duration) -> Result<(), OutOfRange> {
-    (unix <= LATEST).then_some(()).ok_or(OutOfRange)
+fn within(unix: Duration) -> Result<(), ShiftError> {
+    (unix <= LATEST).then_some(()).ok_or(ShiftError::OutOfRange)
 }
 
-fn nanos(time: Duration) -> Result<i64, OutOfRange> {
-    time.as_nanos().try_into().map_err(|_| OutOfRange)
+fn nanos(time: Duration) -> Result<i64, ShiftError> {
+    i64::try_from(time.as_nanos()).map_err(|_| ShiftError::OutOfRange)
 }
 
 fn shifted(time: Duration, by: i64) -> Duration {
@@ -166,11 +184,25 @@ mod tests {
     #[test]
     fn time_outside_of_the_range_is_refused() {
         let (_, clock) = clocks();
-        assert_eq!(clock.set(LATEST + HOUR), Err(OutOfRange));
-        assert_eq!(clock.advance(LATEST), Err(OutOfRange));
-        assert_eq!(clock.advance(Duration::MAX), Err(OutOfRange));
+        let out_of_range = Err(ShiftError::OutOfRange);
+        assert_eq!(clock.set(LATEST + HOUR), out_of_range);
+        assert_eq!(clock.advance(LATEST), out_of_range);
+        assert_eq!(clock.advance(Duration::MAX), out_of_range);
         assert_eq!(clock.now().unix, NOON);
         clock.set(LATEST).expect("in range");
         clock.set(Duration::ZERO).expect("in range");
+    }
+
+    #[test]
+    fn jumps_that_would_set_the_monotonic_clock_back_are_refused() {
+        let (_, clock) = clocks();
+        clock.set(LATEST).expect("in range");
+        clock.reset();
+        let before = clock.now();
+        assert_eq!(clock.set(LATEST), Err(ShiftError::Exhausted));
+        assert_eq!(clock.advance(LATEST.saturating_sub(NOON)), Err(ShiftError::Exhausted));
+        assert_eq!(clock.now(), before);
+        clock.advance(HOUR).expect("in range");
+        assert_eq!(clock.now().since(before), HOUR);
     }
 }

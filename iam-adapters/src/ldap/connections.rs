@@ -26,7 +26,7 @@ use url::Url;
 
 use super::bind_result::{PASSWORD_POLICY, password_policy_control};
 use super::entry::{Entry, defines};
-use super::fault::{fault, fault_of};
+use super::fault::{fault, fault_of, fault_of_search};
 use super::settings::LdapSettings;
 use crate::error::{IamError, Misconfiguration};
 use crate::trace::{self, ChildSpan};
@@ -59,7 +59,9 @@ pub(super) struct LdapConnection {
     ldap: Ldap,
     /// The number of the server.
     pub(super) server: usize,
-    host: Arc<str>,
+    url: Arc<Url>,
+    /// Its address; `None`: a socket on this machine.
+    address: Option<SocketAddr>,
     /// The operations that were dropped since the last response.
     unanswered: Arc<AtomicUsize>,
 }
@@ -90,16 +92,22 @@ impl Connections {
         if let Some(connection) = shared.as_ref().filter(|it| it.is_usable()) {
             return Ok(connection.clone());
         }
+        let next = self.next.load(Ordering::Relaxed);
+        let connection = self.service_from(next).await?;
+        *shared = Some(connection.clone());
+        Ok(connection)
+    }
+
+    /// A connection with the service account, which can be the shared one: to the first server from `start` on that can
+    /// be reached.
+    async fn service_from(&self, start: usize) -> Result<LdapConnection, IamError> {
         let all = self.settings.urls.len();
         let connect = |server, url| {
             // First: if this is dropped meanwhile, the next call goes to another server.
             self.next.store(server + 1, Ordering::Relaxed);
             self.service(server, url)
         };
-        let next = self.next.load(Ordering::Relaxed);
-        let connection = self.first(next, all, connect).await?;
-        *shared = Some(connection.clone());
-        Ok(connection)
+        self.first(start, all, connect).await
     }
 
     /// A connection for searches to another server than this one; `None`: there is only one.
@@ -137,20 +145,36 @@ impl Connections {
         entries.await?.ok_or_else(too_long)
     }
 
-    /// Binds as a user, on a connection of its own: to this server, whose entry was read, or else to another one.
+    /// Binds as a user, on a connection of its own, at the server and address at which the entry was searched: another
+    /// one, also with the same name, may not have a new password yet.
     pub(super) async fn bind(
         &self,
-        server: usize,
+        searched: &LdapConnection,
         dn: &str,
         password: &SecretString,
     ) -> Result<LdapResult, IamError> {
-        let all = self.settings.urls.len();
-        let connect = |server, url| self.connect(server, url);
-        let mut connection = self.first(server, all, connect).await?;
+        let (server, url) = (searched.server, &searched.url);
+        let connected = self.connect(server, url, searched.address).await;
+        // So that the next login is at another server, unless another login has seen to that. If none can be reached,
+        // searches go on at this one.
+        if connected.is_err()
+            && self.is_shared(searched).await
+            && let Ok(other) = self.service_from(server + 1).await
+        {
+            *self.shared.lock().await = Some(other);
+        }
+        let mut connection = connected?;
         let result = connection.bind(dn, password).await;
         // The result is known, whatever happens to this.
         let _ = connection.ldap.unbind().await;
         result
+    }
+
+    /// Whether searches still use this connection.
+    async fn is_shared(&self, connection: &LdapConnection) -> bool {
+        let shared = self.shared.lock().await;
+        let shared = shared.as_ref();
+        shared.is_some_and(|shared| Arc::ptr_eq(&shared.unanswered, &connection.unanswered))
     }
 
     /// The first of this many servers, from `start` on, for which `connect` succeeds; else the first fault.
@@ -171,24 +195,31 @@ impl Connections {
         Err(first_fault.unwrap_or_else(|| IamError::Unreachable("no server is configured".into())))
     }
 
-    async fn connect(&self, server: usize, url: &Url) -> Result<LdapConnection, IamError> {
-        let opened = open(url, self.options.clone(), self.connect_deadline);
+    /// Connects to this address; `None`: to one of the URL's host.
+    async fn connect(
+        &self,
+        server: usize,
+        url: &Url,
+        address: Option<SocketAddr>,
+    ) -> Result<LdapConnection, IamError> {
+        let opened = open(url, address, self.options.clone(), self.connect_deadline);
         let opened = timeout(self.connect_deadline, opened).await;
         let opened = opened.unwrap_or_else(|elapsed| Err(elapsed.into()));
-        let (driver, ldap) = opened.map_err(|error| fault_at(url, error))?;
+        let (driver, ldap, address) = opened.map_err(|error| fault_at(url, error))?;
         // Ends with the last handle. What breaks the connection is returned by the operations.
         tokio::spawn(driver.drive());
         Ok(LdapConnection {
             ldap,
             server,
-            host: url.host_str().unwrap_or_default().into(),
+            url: Arc::new(url.clone()),
+            address,
             unanswered: Arc::default(),
         })
     }
 
     /// A connection with the service account.
     async fn service(&self, server: usize, url: &Url) -> Result<LdapConnection, IamError> {
-        let mut connection = self.connect(server, url).await?;
+        let mut connection = self.connect(server, url, None).await?;
         // A server can accept connections and respond to nothing.
         let prepared = timeout(self.connect_deadline, self.prepare(&mut connection)).await;
         prepared.unwrap_or_else(|elapsed| Err(fault_at(url, elapsed.into())))?;
@@ -202,11 +233,12 @@ impl Connections {
         let result = connection.bind(&self.settings.bind_dn, &password).await?;
         match result.rc {
             0 => {}
-            // 34: the name is no DN; 32, 48 and 53: there is no such account, or it has no password.
-            32 | 34 | 48 | 49 | 53 => {
+            // 34: the name is no DN; 32, 48 and 53: there is no such account, or it has no password; 19: it is locked
+            // (389 Directory Server).
+            19 | 32 | 34 | 48 | 49 | 53 => {
                 return Err(IamError::misconfigured(
                     Misconfiguration::ClientSecret,
-                    "the service account is refused: check bind_dn and bind_password",
+                    "the service account is refused: check bind_dn and bind_password, and whether it is locked",
                 ));
             }
             _ => return Err(fault_of(&result)),
@@ -233,25 +265,36 @@ fn fault_at(url: &Url, error: LdapError) -> IamError {
     fault(error, url.scheme()).with_hint(&format!(" ({host}, one of urls)"))
 }
 
-/// Connects without Nagle's algorithm, with which a bind waits until the server acknowledges the end of the TLS
-/// handshake: 40 ms.
+/// Connects to this address, or else to one of the URL's host, without Nagle's algorithm, with which a bind waits until
+/// the server acknowledges the end of the TLS handshake: 40 ms. Also returns the address.
 async fn open(
     url: &Url,
+    address: Option<SocketAddr>,
     settings: LdapConnSettings,
     deadline: Duration,
-) -> Result<(LdapConnAsync, Ldap), LdapError> {
+) -> Result<(LdapConnAsync, Ldap, Option<SocketAddr>), LdapError> {
     let port = match url.scheme() {
-        "ldapi" => return LdapConnAsync::from_url_with_settings(settings, url).await,
+        "ldapi" => {
+            let (driver, ldap) = LdapConnAsync::from_url_with_settings(settings, url).await?;
+            return Ok((driver, ldap, None));
+        }
         "ldaps" => 636,
         _ => 389,
     };
-    let host = url.host_str().unwrap_or_default();
-    let host = format!("{host}:{}", url.port().unwrap_or(port));
-    let addresses: Vec<_> = lookup_host(host).await?.collect();
+    let addresses: Vec<_> = if let Some(address) = address {
+        vec![address]
+    } else {
+        let host = url.host_str().unwrap_or_default();
+        let host = format!("{host}:{}", url.port().unwrap_or(port));
+        lookup_host(host).await?.collect()
+    };
     let stream = connect_to_one(&addresses, deadline).await?;
     stream.set_nodelay(true)?;
+    // The system knows none if the server has reset the connection: then it fails below, with a better reason.
+    let address = stream.peer_addr().ok();
     let settings = settings.set_std_stream(StdStream::Tcp(stream.into_std()?));
-    LdapConnAsync::from_url_with_settings(settings, url).await
+    let (driver, ldap) = LdapConnAsync::from_url_with_settings(settings, url).await?;
+    Ok((driver, ldap, address))
 }
 
 /// Connects to the first address of a host that responds. Each has an equal part of the deadline: the name of a domain
@@ -368,7 +411,7 @@ impl LdapConnection {
             )),
             0 => Ok(Some(entries)),
             4 => Ok(None),
-            _ => Err(fault_of(&result)),
+            _ => Err(fault_of_search(&result)),
         }
     }
 
@@ -393,7 +436,7 @@ impl LdapConnection {
             0 | 4 | 88 => Ok(!entries.is_empty()),
             // The server ended a long search without a result.
             3 | 11 => Ok(true),
-            _ => Err(fault_of(&result)),
+            _ => Err(fault_of_search(&result)),
         }
     }
 
@@ -431,9 +474,10 @@ impl LdapConnection {
         sent: impl Future<Output = Result<T, LdapError>>,
     ) -> Result<T, IamError> {
         let span = ChildSpan::start(|| {
+            let host = self.url.host_str().unwrap_or_default().to_owned();
             SpanBuilder::from_name(format!("ldap {operation}"))
                 .with_kind(SpanKind::Client)
-                .with_attributes([KeyValue::new("server.address", self.host.to_string())])
+                .with_attributes([KeyValue::new("server.address", host)])
         });
         let unanswered = scopeguard::guard((), |()| {
             self.unanswered.fetch_add(1, Ordering::Relaxed);

@@ -24,13 +24,26 @@ pub(super) fn fault_of(result: &LdapResult) -> IamError {
             Misconfiguration::Other,
             "no such entry, or the service account may not see it: check users_base and groups_base",
         ),
-        50 => misconfigured(
-            Misconfiguration::Other,
-            "the service account may not do that: check its rights, and whether its password must be changed",
-        ),
+        50 => without_rights(),
         51 => IamError::Throttled { retry_after: None },
         code => IamError::Failed(format!("LDAP result {code}")),
     }
+}
+
+/// The fault of the result of a search.
+pub(super) fn fault_of_search(result: &LdapResult) -> IamError {
+    match result.rc {
+        // 389 Directory Server refuses every search of an account whose password must be changed like this.
+        53 => without_rights(),
+        _ => fault_of(result),
+    }
+}
+
+fn without_rights() -> IamError {
+    IamError::misconfigured(
+        Misconfiguration::Other,
+        "the service account may not do that: check its rights, and whether its password must be changed",
+    )
 }
 
 /// The fault of an error of the library. Its text has no text of the server.
@@ -50,20 +63,17 @@ pub(super) fn fault(error: LdapError, scheme: &str) -> IamError {
         return IamError::misconfigured(Misconfiguration::Tls, tls_reason(tls));
     }
     match error {
-        LdapError::Io { source }
-            if scheme == "ldaps"
-                && matches!(
-                    source.kind(),
-                    io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
-                ) =>
-        {
-            IamError::misconfigured(
-                Misconfiguration::Tls,
-                "the server ended the handshake: this port may be one without TLS",
-            )
-        }
         LdapError::Io { source } => {
-            IamError::Unreachable(Detail::caused_by("the connection failed", source))
+            let text = match source.kind() {
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
+                    if scheme == "ldaps" =>
+                {
+                    "the server ended the TLS handshake: it may be down behind a proxy, or this port may be one \
+                     without TLS"
+                }
+                _ => "the connection failed",
+            };
+            IamError::Unreachable(Detail::caused_by(text, source))
         }
         LdapError::Timeout { .. } => {
             IamError::Unreachable("no connection within the connect deadline".into())

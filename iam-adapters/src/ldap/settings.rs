@@ -7,6 +7,7 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use strum::{EnumString, IntoStaticStr, VariantNames};
 use url::{Host, Url};
 
 use super::{Ldap, NAME};
@@ -16,15 +17,18 @@ use crate::clock::Clock;
 use crate::settings::{AdapterSettings, SectionProblems, WELL_KNOWN, is_well_known};
 
 /// The kind of directory: what its attributes and its results mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, IntoStaticStr, Serialize, VariantNames,
+)]
+#[serde(into = "&'static str")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Flavour {
     /// OpenLDAP with the overlays `ppolicy` and `memberof`.
     #[default]
-    #[serde(rename = "openldap")]
+    #[strum(serialize = "openldap")]
     OpenLdap,
     /// 389 Directory Server, also that of FreeIPA.
-    #[serde(rename = "389ds")]
+    #[strum(serialize = "389ds")]
     DirectoryServer389,
     /// Active Directory, also that of Samba.
     ActiveDirectory,
@@ -93,7 +97,7 @@ pub struct LdapSettings {
     /// The name of the directory in session tokens. Sessions end if it changes.
     pub issuer: String,
     /// The kind of directory.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::choice::deserialize")]
     pub flavour: Flavour,
     /// Whether connections by `ldap://` begin TLS before anything else is sent.
     #[serde(default)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use strum::{EnumString, IntoStaticStr, VariantNames};
 use url::{Url, form_urlencoded};
 
 use super::{NAME, OAuth2, TokenKind, explain};
@@ -46,6 +47,7 @@ const GATEWAY_PARAMETERS: [&str; 8] = [
 #[serde(deny_unknown_fields)]
 pub struct OAuth2Settings {
     /// Sets the defaults for a known server.
+    #[serde(default, deserialize_with = "crate::choice::optional")]
     pub preset: Option<Preset>,
     /// The issuer (RFC 8414 section 2), which identifies the server.
     pub issuer: String,
@@ -69,6 +71,7 @@ pub struct OAuth2Settings {
     /// Further parameters of the token request of a login, form-encoded.
     pub token_parameters: Option<String>,
     /// Which token is introspected; `None`: as the preset, or the refresh token.
+    #[serde(default, deserialize_with = "crate::choice::optional")]
     pub introspect: Option<TokenKind>,
     /// The claim with the subject; `None`: as the preset, or `sub`.
     pub subject_claim: Option<String>,
@@ -88,6 +91,7 @@ pub struct OAuth2Settings {
     pub detects_disabled: bool,
     /// What introspection states about the session of a deleted account; `None`: as the preset, or
     /// [`DeletedAccount::Active`].
+    #[serde(default, deserialize_with = "crate::choice::optional")]
     pub deleted_account: Option<DeletedAccount>,
     /// Whether introspection returns the permissions that the user has now.
     #[serde(default)]
@@ -95,8 +99,9 @@ pub struct OAuth2Settings {
 }
 
 /// A server whose differences from the standard are known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr, Serialize, VariantNames)]
+#[serde(into = "&'static str")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Preset {
     /// Glewlwyd 2.7.
     Glewlwyd,
@@ -142,8 +147,9 @@ impl From<RevocationEndpoint> for String {
 }
 
 /// What introspection states about the session of a deleted account.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr, Serialize, VariantNames)]
+#[serde(into = "&'static str")]
+#[strum(serialize_all = "snake_case")]
 pub enum DeletedAccount {
     /// Active, as before: the deletion is not detected.
     Active,

@@ -29,6 +29,7 @@ pub(super) struct UpstreamTokens {
     /// The client to which they were issued.
     pub(super) client_id: String,
     /// Which of them is introspected. Kept with the session, because the setting may change.
+    #[serde(deserialize_with = "crate::choice::deserialize")]
     pub(super) introspected: TokenKind,
     pub(super) access_token: Token,
     pub(super) refresh_token: Option<Token>,

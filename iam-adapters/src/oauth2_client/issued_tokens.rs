@@ -4,18 +4,27 @@
 use std::fmt;
 
 use secrecy::SecretString;
+use serde::Serialize;
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Serialize};
 use serde_json::{Deserializer, Value};
-use strum::{IntoStaticStr, VariantArray};
+use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
 
 use crate::name::Name as _;
 
 /// The kind of a token, as in `token_type_hint` (RFC 7009 section 2.1).
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    EnumString,
+    IntoStaticStr,
+    Serialize,
+    VariantArray,
+    VariantNames,
 )]
-#[serde(rename_all = "snake_case")]
+#[serde(into = "&'static str")]
 #[strum(serialize_all = "snake_case")]
 pub enum TokenKind {
     /// `access_token`.
@@ -45,7 +54,7 @@ impl<'de> Visitor<'de> for TokensVisitor<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
         while let Some(name) = members.next_key::<String>()? {
-            let mut kinds = TokenKind::VARIANTS.iter().copied();
+            let mut kinds = <TokenKind as VariantArray>::VARIANTS.iter().copied();
             let Some(kind) = kinds.find(|kind| kind.name() == name) else {
                 members.next_value::<IgnoredAny>()?;
                 continue;

@@ -76,8 +76,8 @@ impl Proofs {
         Ok(())
     }
 
-    /// The fault of a response to a login, of unknown meaning: it may refuse the user. Without a login that has
-    /// succeeded, the cause may as well be a setting.
+    /// The fault of a login that the server rejected, of which it is unknown whether that refuses the user. Without a
+    /// login that has succeeded, the cause may as well be a setting.
     pub(crate) fn possible_refusal(&self, fault: IamError) -> IamError {
         if self.login.is_recorded() {
             IamError::PossibleRefusal(Box::new(fault))

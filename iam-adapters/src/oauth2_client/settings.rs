@@ -8,7 +8,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_aux::serde_introspection::serde_introspect;
-use strum::IntoStaticStr;
+use strum::{EnumString, IntoStaticStr, VariantNames};
 use url::Url;
 
 use super::client_authentication::{
@@ -49,7 +49,7 @@ pub struct OAuth2ClientSettings {
     /// The client.
     pub client_id: String,
     /// How it authenticates.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::choice::deserialize")]
     pub client_auth_method: ClientAuthMethod,
     /// The secret of the client.
     #[serde(serialize_with = "crate::secret_file::serialize_hidden")]
@@ -61,6 +61,7 @@ pub struct OAuth2ClientSettings {
     /// The `kid` of that key.
     pub private_key_id: Option<String>,
     /// The audience of client assertions; `None`: as the preset, or the issuer.
+    #[serde(default, deserialize_with = "crate::choice::optional")]
     pub assertion_audience: Option<AssertionAudience>,
     /// The JWT that another authority signs, for `client_assertion`.
     pub client_assertion_file: Option<PathBuf>,
@@ -77,8 +78,10 @@ pub struct OAuth2ClientSettings {
 
 /// How a client authenticates. The names are those of RFC 7591 section 2 and RFC 8705 section 2.1, and
 /// for [`Self::ClientAssertion`] that of the parameter.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, IntoStaticStr)]
-#[serde(rename_all = "snake_case")]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, EnumString, IntoStaticStr, Serialize, VariantNames,
+)]
+#[serde(into = "&'static str")]
 #[strum(serialize_all = "snake_case")]
 pub enum ClientAuthMethod {
     /// HTTP Basic.
@@ -95,8 +98,9 @@ pub enum ClientAuthMethod {
 }
 
 /// The audience of client assertions (RFC 7523 section 3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr, Serialize, VariantNames)]
+#[serde(into = "&'static str")]
+#[strum(serialize_all = "snake_case")]
 pub enum AssertionAudience {
     /// The issuer.
     Issuer,

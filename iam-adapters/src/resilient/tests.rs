@@ -136,3 +136,13 @@ async fn call_ends_at_the_deadline_of_its_operation() {
         ]
     );
 }
+
+/// A success would be one of an IAM that may be away.
+#[tokio::test]
+async fn logout_of_a_session_that_is_in_the_session_token_alone_is_no_call() {
+    let adapter = ScriptedAdapter::without_sessions();
+    let (iam, observer) = resilient(&adapter, 1);
+    assert_eq!(iam.end_session(&session()).await, Ok(()));
+    assert_eq!(adapter.calls(), 0);
+    assert!(observer.calls.lock().unwrap().is_empty());
+}

@@ -12,6 +12,8 @@ mod keycloak;
 #[cfg(test)]
 mod kratos;
 #[cfg(test)]
+mod ldap;
+#[cfg(test)]
 mod oauth2;
 #[cfg(test)]
 mod permission_source;

@@ -2,6 +2,7 @@
 //! granted.
 
 use std::io;
+use std::time::Duration;
 
 use iam_adapters::permission_source::PermissionSource;
 use iam_adapters::{
@@ -9,6 +10,7 @@ use iam_adapters::{
     UpstreamSession,
 };
 use serde_json::Value;
+use tokio::time::timeout;
 
 use super::CheckReport;
 use crate::config::IamSection;
@@ -104,13 +106,15 @@ impl Explanation<'_> {
     }
 }
 
-/// The rights of the user of a session. The adapter is that of the IAM, without deadlines.
+/// The rights of the user of a session, within the deadlines of the settings. The adapter is that of the IAM, without
+/// deadlines.
 ///
 /// # Errors
 ///
 /// Those of the IAM and of the permission source.
 pub(super) async fn rights(
     iam: &Iam,
+    section: &IamSection,
     adapter: &dyn IamAdapter,
     source: Option<&PermissionSource>,
     session: &UpstreamSession,
@@ -120,7 +124,11 @@ pub(super) async fn rights(
         permissions: at_iam,
         groups,
         claims,
-    } = adapter.introspect(session).await?
+    } = within(
+        section.upstream.introspection_deadline,
+        adapter.introspect(session),
+    )
+    .await?
     else {
         return Err(IamError::Unreadable(
             "a new session is reported as inactive".into(),
@@ -128,10 +136,12 @@ pub(super) async fn rights(
     };
     let effective = match source {
         None => at_iam.clone(),
-        Some(source) => source
-            .permissions(iam.name(), &subject, &at_iam, groups.as_deref())
-            .await
-            .map_err(IamError::of_permission_source)?,
+        Some(source) => {
+            let decision = source.permissions(iam.name(), &subject, &at_iam, groups.as_deref());
+            // Boxed, because the future of a policy server is large.
+            let decided = within(source.limit().deadline, Box::pin(decision)).await;
+            decided.map_err(IamError::of_permission_source)?
+        }
     };
     Ok(Rights {
         at_iam,
@@ -139,6 +149,15 @@ pub(super) async fn rights(
         effective,
         claims,
     })
+}
+
+/// The result of a call, or the fault that it has taken longer than the deadline.
+async fn within<T>(
+    deadline: Duration,
+    call: impl Future<Output = Result<T, IamError>>,
+) -> Result<T, IamError> {
+    let ended = timeout(deadline, call).await;
+    ended.unwrap_or(Err(IamError::TimedOut(deadline)))
 }
 
 /// The line for one scope. Without a source, the permissions are those that the IAM states.
@@ -187,7 +206,6 @@ fn line(
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::Duration;
 
     use iam_adapters::client::UpstreamClient;
     use iam_adapters::clock::SystemClock;

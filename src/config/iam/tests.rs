@@ -253,6 +253,58 @@ fn problem_of_an_adapter_has_the_key_of_its_section() {
 }
 
 #[test]
+fn unknown_choice_and_a_duration_without_a_unit_are_answered_with_what_is_expected() {
+    // A directory has no permissions.
+    const LDAP: &str = "[permissions]\nsource = 'groups'\ngroups = [{ group = 'a', scopes = ['s'] }]\n\
+                        [iam.ldap]\nurls = 'ldap://localhost'\nissuer = 'corp'\nbind_dn = 'cn=a'\n\
+                        bind_password = 's'\nusers_base = 'dc=a'\n";
+    const OAUTH2: &str =
+        "[iam.oauth2]\nissuer = 'https://login.test'\nclient_id = 'c'\nclient_secret = 's'\n";
+    for (section, setting, expected) in [
+        (
+            LDAP,
+            "flavour = 'ldap'",
+            "flavour: expected `openldap`, `389ds` or `active-directory`",
+        ),
+        (
+            OAUTH2,
+            "preset = 'glewlwid'",
+            "preset: expected `glewlwyd` or `django-oauth-toolkit`",
+        ),
+        (
+            OAUTH2,
+            "introspect = 'access'",
+            "introspect: expected `access_token` or `refresh_token`",
+        ),
+        (
+            OAUTH2,
+            "deleted_account = 'gone'",
+            "deleted_account: expected `active`, `inactive` or `without_subject`",
+        ),
+        (
+            OAUTH2,
+            "client_auth_method = 'client_secret_jwt'",
+            "client_auth_method: expected `client_secret_basic`, `client_secret_post`, `private_key_jwt`, \
+             `client_assertion` or `tls_client_auth`",
+        ),
+        (
+            OAUTH2,
+            "assertion_audience = 'url'",
+            "assertion_audience: expected `issuer` or `endpoint`",
+        ),
+        (
+            OAUTH2,
+            "freshness = '30'",
+            "freshness: invalid value: string the value, expected a duration such as \"30s\" or \"1h\"",
+        ),
+    ] {
+        let name = if section == LDAP { "ldap" } else { "oauth2" };
+        let found = problems(&format!("{section}{setting}"), &[]);
+        assert_eq!(found, [format!("iam.{name}.{expected} (set in FILE)")]);
+    }
+}
+
+#[test]
 fn values_of_an_iam_are_checked_as_the_common_ones_are() {
     for (setting, problem) in [
         (

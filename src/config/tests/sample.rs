@@ -1,7 +1,6 @@
 //! A kind of IAM for unit tests: it needs no settings.
 
 use std::any::Any;
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +21,7 @@ pub(crate) fn registry() -> Registry {
     registry
         .kinds
         .push(AdapterKind::of::<SampleSettings>(NAME, None));
-    registry.default = IamSettings::new(SampleSettings::default());
+    registry.default = Some(IamSettings::new(SampleSettings::default()));
     registry
 }
 
@@ -63,11 +62,7 @@ impl AdapterSettings for SampleSettings {
         Ok(Arc::new(ScriptedIam::default()))
     }
 
-    fn logins_per_second(&self) -> Option<NonZeroU32> {
-        None
-    }
-
-    fn sessions_per_minute(&self) -> u32 {
-        0
+    fn limits_logins(&self) -> bool {
+        false
     }
 }

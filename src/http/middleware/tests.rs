@@ -2,9 +2,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use actix_web::http::header;
-use actix_web::test::{TestRequest, call_service, init_service};
-use iam_adapters::IamAdapter;
+use actix_web::test::{TestRequest, call_service, init_service, read_body_json};
 use iam_adapters::clock::SystemClock;
+use iam_adapters::{IamAdapter, Scope};
+use serde_json::{Value, json};
 use test_support::LogoutSigner;
 use test_support::scripted_iam::ScriptedIam;
 use tracing::{Event, Level, Subscriber};
@@ -84,6 +85,32 @@ async fn draining_gateway_refuses_operations_and_closes_their_connections() {
     assert_eq!(draining.get(), 4);
     drop(draining);
     assert_eq!(*levels.0.lock().expect("a lock"), [Level::INFO; 7]);
+}
+
+#[actix_web::test]
+async fn session_whose_logout_a_draining_gateway_refuses_is_still_exchanged() {
+    let lifecycle = Lifecycle::default();
+    let app_state = app_state(&lifecycle);
+    let app = http::app(app_state.clone()).configure(http::public);
+    let app = init_service(app).await;
+    let call = async |uri, body: &Value| {
+        let request = TestRequest::post().uri(uri).set_json(body);
+        call_service(&app, request.to_request()).await
+    };
+    let credentials = json!({"email": "alice@iam.test", "password": "alice-pass"});
+    let response = call("/api/v1/auth/login", &credentials).await;
+    let session: Value = read_body_json(response).await;
+
+    lifecycle.drain();
+    let response = call("/api/v1/auth/logout", &session).await;
+    assert_eq!(response.status(), 503);
+    let [id, token] =
+        ["session_id", "session_token"].map(|name| session[name].as_str().expect("text"));
+    let request = RequestContext::default();
+    let exchanged = (app_state.gateway)
+        .exchange(&request, id, token, Scope::EMPTY)
+        .await;
+    assert!(exchanged.is_ok(), "{exchanged:?}");
 }
 
 #[actix_web::test]

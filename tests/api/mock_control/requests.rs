@@ -157,11 +157,13 @@ async fn unknown_path_is_not_found() {
 #[tokio::test]
 async fn every_response_has_its_request_id() {
     let mock = Namespace::alone();
-    let named = [("x-request-id", "of-a-test")];
-    for (path, status) in [("/status", 200), ("/nowhere", 404)] {
-        let answer = mock.send(Method::GET, path, &named, "").await;
-        assert_eq!(answer.status, status);
-        assert_eq!(answer.header("x-request-id"), "of-a-test");
+    for id in ["of-a-test", &"x".repeat(128)] {
+        for (path, status) in [("/status", 200), ("/nowhere", 404)] {
+            let named = [("x-request-id", id)];
+            let answer = mock.send(Method::GET, path, &named, "").await;
+            assert_eq!(answer.status, status);
+            assert_eq!(answer.header("x-request-id"), id);
+        }
     }
 }
 

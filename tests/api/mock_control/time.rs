@@ -51,3 +51,42 @@ async fn invalid_time_changes_nothing() {
     }
     assert_eq!(mock.read("/time").await, before);
 }
+
+#[tokio::test]
+async fn error_names_the_latest_time() {
+    let mock = Namespace::alone();
+    let late = json!({ "now": "2255-03-14T16:00:00.001Z" });
+    let answer = mock.send_json(Method::PUT, "/time", &late).await;
+    answer.is_error(400, "invalid_request");
+    let latest = "2255-03-14T16:00:00Z";
+    assert!(answer.text().contains(latest), "{}", answer.text());
+    let set = mock
+        .send_json(Method::PUT, "/time", &json!({ "now": latest }))
+        .await;
+    assert_eq!(set.status, 200, "{}", set.text());
+}
+
+#[tokio::test]
+async fn jumps_forward_add_up_to_292_years_at_most_until_a_reset() {
+    let mock = Namespace::alone();
+    let late = json!({ "now": "2250-01-01T00:00:00Z" });
+    let set = mock.send_json(Method::PUT, "/time", &late).await;
+    assert_eq!(set.status, 200, "{}", set.text());
+    let real = mock.call(Method::DELETE, "/time").await.json();
+    for (path, method, body) in [
+        ("/time/advance", Method::POST, json!({"by": "150y"})),
+        ("/time", Method::PUT, late.clone()),
+    ] {
+        let answer = mock.send_json(method, path, &body).await;
+        answer.is_error(409, "conflict");
+        assert!(
+            answer.text().contains("/mock/v1/reset"),
+            "{}",
+            answer.text()
+        );
+    }
+    assert_eq!(mock.read("/time").await, real);
+    mock.done(Method::POST, "/reset").await;
+    let set = mock.send_json(Method::PUT, "/time", &late).await;
+    assert_eq!(set.status, 200, "{}", set.text());
+}

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::namespace::{ALICE, BROWSE, Namespace, READ, gateway, gateway_with};
+use crate::namespace::{ALICE, BROWSE, Namespace, READ, WRITE, gateway, gateway_with};
 
 async fn inspected(mock: &Namespace, token: &Value) -> Value {
     let answer = mock
@@ -122,4 +122,37 @@ async fn a_scope_is_explained_name_by_name() {
         let answer = mock.post("/scopes/explain", &requested).await;
         answer.is_error(status, code);
     }
+}
+
+#[tokio::test]
+async fn allowed_scopes_are_explained_as_in_the_exchange() {
+    let gateway = gateway_with(&[("iam.mock.allowed_scopes", &format!("{WRITE}, {BROWSE}"))]);
+    let mock = Namespace::named(&gateway, "allowed");
+    let scope = format!("{READ} {WRITE} {BROWSE}");
+    let requested = json!({"user": ALICE, "scope": scope});
+    let message = mock.post("/scopes/explain", &requested).await.json();
+    let reasons: Vec<_> = (0..3)
+        .map(|name| &message["names"][name]["reason"])
+        .collect();
+    assert_eq!(reasons, ["not_allowed", "granted", "not_permitted"]);
+    assert_eq!(message["names"][0]["granted"], json!(false));
+    let session = mock.session(ALICE).await;
+    assert_eq!(
+        json!(mock.exchange(&session, &scope).await.token().scope),
+        message["granted"]
+    );
+}
+
+#[tokio::test]
+async fn permissions_that_the_mock_does_not_have_are_not_explained() {
+    let gateway = gateway_with(&[
+        ("permissions.source", "http"),
+        ("permissions.url", "http://127.0.0.1:9/scopes"),
+    ]);
+    let mock = Namespace::unnamed(&gateway);
+    let requested = json!({"user": ALICE, "scope": READ});
+    let answer = mock.post("/scopes/explain", &requested).await;
+    answer.is_error(409, "conflict");
+    let description = answer.json()["error_description"].to_string();
+    assert!(description.contains("permissions.source"), "{description}");
 }

@@ -241,3 +241,24 @@ async fn another_client_of_the_realm_cannot_introspect_a_session_of_the_gateway(
         "{active:?}"
     );
 }
+
+#[tokio::test]
+async fn calls_about_access_tokens_are_not_found_without_a_gateway() {
+    let running_mock = running_mock();
+    let namespace = running_mock.namespace();
+    namespace
+        .mock
+        .directory()
+        .create_user(alice())
+        .expect("new");
+    for (path, body) in [
+        ("tokens", json!({})),
+        ("tokens/inspect", json!({"token": "a.b.c"})),
+        ("scopes/explain", json!({"user": EMAIL, "scope": "a"})),
+    ] {
+        let url = format!("{}/mock/v1/{path}", running_mock.url);
+        let answer = http_client().post(url).json(&body).send().await;
+        let answer = answer.expect("an answer");
+        assert_eq!(answer.status(), 404, "{path}");
+    }
+}

@@ -8,7 +8,8 @@ use iam_adapters::{
 use iam_conformance::{Account, AccountState, Fixture as _};
 use serde_json::{Value, json};
 use test_support::suite::unique_name;
-use tokio::net::TcpListener;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::directory::{Directory, Kind};
 
@@ -148,6 +149,64 @@ async fn works_with(directory: &Directory, settings: Value) {
     assert_eq!(session.subject, user.subject);
 }
 
+/// The first server is behind a proxy that accepts one connection alone. The second one does not have the new password
+/// yet.
+pub(super) async fn login_binds_at_the_server_of_the_entry_or_fails(first: &Directory) {
+    let user = user(first).await;
+    let second = first.copy().await;
+    let proxy = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("ldaps://{}", proxy.local_addr().expect("an address"));
+    let server = first.facts.url.replace("ldaps://", "");
+    tokio::spawn(async move {
+        let (mut client, _) = proxy.accept().await.expect("a connection");
+        drop(proxy);
+        let mut server = TcpStream::connect(server).await.expect("a connection");
+        let _ = copy_bidirectional(&mut client, &mut server).await;
+    });
+    let both = json!({"urls": [url, second.facts.url]});
+    let adapter = first.bare(&first.trusting(&second, both));
+    assert_eq!(adapter.probe().await, Ok(()));
+    first.set_password(&user, &"another-password".into()).await;
+    let login = log_in(&*adapter, &user.email, PASSWORD).await;
+    assert_eq!(
+        login.map_err(|fault| fault.kind()).err(),
+        Some("unreachable")
+    );
+    // The next one is at the second server.
+    let login = log_in(&*adapter, &user.email, PASSWORD).await;
+    assert_eq!(login.expect("a login").session.subject, user.subject);
+}
+
+pub(super) async fn locked_service_account_is_named(directory: &Directory) {
+    for _ in 0..4 {
+        let wrong = directory.bare(&json!({"bind_password": "wrong"}));
+        wrong.probe().await.expect_err("a fault");
+    }
+    let probed = directory.bare(&json!({})).probe().await;
+    let fault = probed.expect_err("a fault");
+    let what = Misconfiguration::ClientSecret;
+    assert!(
+        matches!(&fault, IamError::Misconfigured { what: found, .. } if *found == what),
+        "{fault:#}"
+    );
+}
+
+pub(super) async fn service_account_that_must_change_its_password_is_named(directory: &Directory) {
+    directory
+        .replace("cn=config", "passwordMustChange", &["on"])
+        .await;
+    let facts = &directory.facts;
+    directory
+        .replace(&facts.bind_dn, "userPassword", &[&facts.bind_password])
+        .await;
+    let probed = directory.bare(&json!({})).probe().await;
+    let fault = probed.expect_err("a fault").to_string();
+    assert!(
+        fault.contains("whether its password must be changed"),
+        "{fault}"
+    );
+}
+
 pub(super) async fn each_wrong_setting_is_named(directory: &Directory) {
     let facts = &directory.facts;
     let (nowhere, hidden) = (
@@ -165,7 +224,7 @@ pub(super) async fn each_wrong_setting_is_named(directory: &Directory) {
     let mut cases = vec![
         (json!({"urls": ["ldaps://127.0.0.1:1"]}), None, closed),
         (json!({"ca_file": null}), tls, "check ca_file"),
-        (json!({"urls": [without_tls]}), tls, "TLS"),
+        (json!({"urls": [without_tls]}), None, "without TLS"),
     ];
     for (key, value, what, text) in [
         ("bind_password", "wrong", account, "bind_password"),

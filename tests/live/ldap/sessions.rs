@@ -12,6 +12,7 @@ use test_support::wait::until;
 use super::directory::{Directory, Kind};
 use super::logins::{PASSWORD, log_in, user};
 use super::secrecy::user_and_file;
+use crate::metrics::iam_calls;
 use crate::process::Process;
 
 pub(super) async fn adapter_passes_the_conformance_suite(directory: &Directory) {
@@ -288,6 +289,11 @@ pub(super) async fn logout_has_an_effect_at_every_replica(directory: &Directory)
     })
     .await;
     assert_eq!(one.client.log_out(&session).await.status, 200);
+    assert_eq!(
+        iam_calls(one.management, "logout").await,
+        0,
+        "the directory was not called"
+    );
     until("the logout to reach the other replica", async || {
         other.client.exchange(&session, READ).await.status == 401
     })
@@ -313,22 +319,26 @@ pub(super) async fn connection_is_made_again_after_a_restart(directory: &Directo
     );
 }
 
-/// No error of a search for groups is taken for "no groups", which would take all permissions. (389 Directory Server
-/// returns no error for a base that the service account may not see. The probe finds that.)
+/// No failed search for groups is taken for "no groups", which would take all permissions. 389 Directory Server
+/// returns no error for a base that the service account may not see.
 pub(super) async fn groups_that_cannot_be_read_are_a_fault(directory: &Directory) {
     let user = user(directory).await;
     let session = log_in(&*directory.bare(&json!({})), &user.email, PASSWORD).await;
     let session = session.expect("a login").session;
-    let nowhere = format!("OU=nowhere,{}", directory.facts.base);
-    let adapter = directory.bare(&json!({"groups_base": nowhere}));
-    let login = log_in(&*adapter, &user.email, PASSWORD).await;
-    assert_eq!(
-        login.map_err(|fault| fault.kind()).err(),
-        Some("misconfigured")
-    );
-    let introspected = adapter.introspect(&session).await;
-    assert_eq!(
-        introspected.map_err(|fault| fault.kind()),
-        Err("misconfigured")
-    );
+    for place in ["nowhere", "hidden"] {
+        let base = format!("OU={place},{}", directory.facts.base);
+        let adapter = directory.bare(&json!({"groups_base": base}));
+        let login = log_in(&*adapter, &user.email, PASSWORD).await;
+        assert_eq!(
+            login.map_err(|fault| fault.kind()).err(),
+            Some("misconfigured"),
+            "{place}"
+        );
+        let introspected = adapter.introspect(&session).await;
+        assert_eq!(
+            introspected.map_err(|fault| fault.kind()),
+            Err("misconfigured"),
+            "{place}"
+        );
+    }
 }

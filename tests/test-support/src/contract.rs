@@ -50,7 +50,8 @@ impl Contract {
     }
 
     fn parse(name: &'static str, yaml: &str) -> Result<Self, String> {
-        let document = read_yaml(yaml.as_bytes())?;
+        let mut document = read_yaml(yaml.as_bytes())?;
+        close(&mut document);
         let schemas = Registry::new()
             .draft(Draft::Draft202012)
             .add(DOCUMENT, document.clone())
@@ -258,6 +259,24 @@ fn read_yaml(yaml: &[u8]) -> Result<Value, String> {
     // In YAML 1.1 the key `y` of a JWK is a boolean.
     let options = serde_saphyr::options! { strict_booleans: true };
     serde_saphyr::from_slice_with_options(yaml, options).map_err(|error| error.to_string())
+}
+
+/// Makes schemas refuse members that they do not list. Clients accept them, because a later version may add some. A
+/// schema that lists none describes an object of any members.
+fn close(document: &mut Value) {
+    match document {
+        Value::Object(members) => {
+            let lists = members.contains_key("properties") || members.contains_key("allOf");
+            if lists && members.get("additionalProperties") == Some(&Value::Bool(true)) {
+                members.remove("additionalProperties");
+                // Unlike `additionalProperties`, it accepts those that the schemas in `allOf` list.
+                members.insert("unevaluatedProperties".to_owned(), Value::Bool(false));
+            }
+            members.values_mut().for_each(close);
+        }
+        Value::Array(items) => items.iter_mut().for_each(close),
+        _ => {}
+    }
 }
 
 /// The description for a path that the document does not list.

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{Context, SHA256};
-use iam_adapters::files::{self, Exposed};
+use iam_adapters::files::{self, Exposed, ROOT};
 use rustix::fs::StatVfsMountFlags;
 use rustix::process::geteuid;
 use zeroize::Zeroizing;
@@ -20,8 +20,6 @@ const FILE_BYTES_MAX: u64 = 32 * 1024;
 /// The permission of users other than owner and group to add files. The sticky bit only keeps them from
 /// removing those of others.
 const OTHERS_WRITE: u32 = 0o002;
-
-const ROOT: u32 = 0;
 
 /// The files of a folder, not yet parsed.
 pub(super) struct Folder {
@@ -196,7 +194,8 @@ pub fn read_dir(dir: &Path) -> Result<Vec<(PathBuf, KeyFile)>, KeyError> {
     keys.collect()
 }
 
-/// Writes a key into a folder as `{kid}.jwk`, atomically and readable only by its owner.
+/// Writes a key into a folder as `{kid}.jwk`, atomically and readable only by its owner: the program's user or, for
+/// root, the owner of the folder.
 ///
 /// # Errors
 ///
@@ -213,8 +212,8 @@ pub fn write_new(dir: &Path, key: &KeyFile) -> Result<PathBuf, KeyError> {
         .mode(0o600)
         .open(&draft)
         .map_err(io)?;
-    let written = file
-        .write_all(text.as_bytes())
+    let written = files::give_to_owner_of_folder(&file, dir)
+        .and_then(|()| file.write_all(text.as_bytes()))
         .and_then(|()| file.sync_all())
         // A hard link fails where the name is taken; a rename would replace it.
         .and_then(|()| fs::hard_link(&draft, &path));

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use iam_adapters::{ClientAddress, Credentials, IamError, Refusal};
+use iam_adapters::{ClientAddress, IamError, Refusal};
 
 use super::counts::{Counts, Quota, Settlement, StreakChange};
 use super::{LoginChange, LoginRateLimiter, Rate, SESSIONS, too_many};
@@ -72,12 +72,12 @@ struct Attempt<'a> {
 }
 
 impl LoginRateLimiter {
-    /// Calls the IAM, which has this rate, if the limits allow an attempt, and counts the result. An empty
-    /// password is refused and counted without a call to the IAM. It is not a guess, so it does not count
-    /// as a failure in a row; nor does an attempt that does not reach an IAM. Otherwise such attempts, which
-    /// no rate of an IAM bounds, could fill the table of streaks. A fault that may be of this account counts
-    /// against the address. If the caller does not wait for the response, the attempt counts as a failure
-    /// and as a session: the IAM may have received it.
+    /// Calls the IAM, which has this rate, if the limits allow an attempt, and counts the result. An attempt
+    /// that does not reach an IAM is refused like a wrong password and counted, without the call. It is not a
+    /// guess, so it does not count as a failure in a row. Otherwise such attempts, which no rate of an IAM
+    /// bounds, could fill the table of streaks. A fault that may be of this account counts against the
+    /// address. If the caller does not wait for the response, the attempt counts as a failure and as a
+    /// session: the IAM may have received it.
     ///
     /// # Errors
     ///
@@ -86,19 +86,17 @@ impl LoginRateLimiter {
     pub async fn limit<T>(
         &self,
         account: Identifier,
-        credentials: &Credentials,
+        email: &str,
         address: Option<ClientAddress>,
         reaches_iam: bool,
         rate: Option<&Rate>,
         call: impl Future<Output = Result<T, IamError>>,
     ) -> Result<T, GatewayError> {
-        // No IAM receives an empty password.
-        let is_guess = reaches_iam && !credentials.has_empty_password();
-        let mut attempt = self.begin(account, credentials.email(), address, is_guess, rate)?;
-        let result = if credentials.has_empty_password() {
-            Err(IamError::Refused(Refusal::InvalidCredentials))
-        } else {
+        let mut attempt = self.begin(account, email, address, reaches_iam, rate)?;
+        let result = if reaches_iam {
             call.await
+        } else {
+            Err(IamError::Refused(Refusal::InvalidCredentials))
         };
         attempt.outcome = match &result {
             Ok(_) => AttemptOutcome::Success,
@@ -158,7 +156,13 @@ impl LoginRateLimiter {
             attempt.reserve(kind, &self.streaks, of, self.slow, Limit::AccountSlow)?;
             let key = self.index(SESSIONS, &[&account.index().to_be_bytes()]);
             let (kind, limit) = (CounterKind::Sessions, Limit::AccountSessions);
-            attempt.reserve(kind, &self.accounts, key, self.sessions, limit)?;
+            // Attempts from other networks that are abandoned, which count, leave this part to the owner.
+            let sessions = if attempt.is_known_network {
+                self.sessions.map(Quota::doubled)
+            } else {
+                self.sessions
+            };
+            attempt.reserve(kind, &self.accounts, key, sessions, limit)?;
             if let Some(rate) = rate {
                 let taken = rate.take(now, || self.may_use_reserve(known_pair, now));
                 taken.map_err(|wait| too_many(Limit::Replica, wait))?;

@@ -92,17 +92,16 @@ impl TestLimiter {
         address: Option<IpAddr>,
         respond: impl FnOnce(bool) -> Result<(), IamError>,
     ) -> Result<(), GatewayError> {
-        let credentials = Credentials::new(email.to_owned(), password.into()).unwrap();
         let call = async {
             self.calls += 1;
             respond(password == RIGHT)
         };
         let address = address.map(Into::into);
         let limited = self.login_limiter.limit(
-            self.login_limiter.key.account(credentials.email()),
-            &credentials,
+            self.login_limiter.key.account(email),
+            email,
             address,
-            true,
+            !password.is_empty(),
             self.rate.as_ref(),
             call,
         );
@@ -118,7 +117,7 @@ impl TestLimiter {
     ) -> Pin<Box<dyn Future<Output = Result<(), GatewayError>> + 'a>> {
         Box::pin(self.login_limiter.limit(
             self.login_limiter.key.account(credentials.email()),
-            credentials,
+            credentials.email(),
             address.map(Into::into),
             true,
             None,

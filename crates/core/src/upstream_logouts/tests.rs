@@ -7,6 +7,7 @@ use super::*;
 use crate::gateway::tests::recorded::Recorded;
 use crate::keys::DerivationKey;
 use crate::revocations::{Cause, RevocationKey};
+use crate::timeline::DIFFERENCE_MAX;
 
 const START: u64 = 1_800_000_000;
 const LIFETIME: u64 = 3_600;
@@ -32,7 +33,6 @@ fn logout(number: usize) -> UpstreamLogout {
         },
         session_id: session_id(number),
         confirmed: Revocation::of_session(id, Cause::Upstream, START + LIFETIME),
-        expires_at: START + LIFETIME,
     }
 }
 
@@ -279,7 +279,8 @@ fn each_end_of_a_failed_logout_is_reported_once_with_its_session() {
     fixture.table.succeeded(logout(1).confirmed.id);
     fixture.add(2, FaultEffect::Final);
     fixture.add(3, FaultEffect::Final);
-    fixture.clock.advance(Duration::from_secs(LIFETIME));
+    let by_every_clock = Duration::from_secs(LIFETIME) + 2 * DIFFERENCE_MAX;
+    fixture.clock.advance(by_every_clock);
     fixture.table.remove_expired(fixture.clock.now());
     let expected = [
         (1, "finished"),

@@ -1,13 +1,15 @@
+use std::io;
+
 use aws_lc_rs::rand::SystemRandom;
 use iam_adapters::Clock;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, RedisResult, Value, parse_redis_value};
+use redis::{AsyncConnectionConfig, Client, RedisError, RedisResult, Value, parse_redis_value};
 use test_support::ManualClock;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 
 use super::*;
 use crate::format::ENTRY_LEN;
-use crate::redis::Address;
+use crate::redis::{Address, Sentinels};
 use auth_gateway_core::Keys;
 use auth_gateway_core::event::{Replicated, Subscriber, Subscribers};
 use auth_gateway_core::login_limiter::{Bound, Limits, SlowRate};
@@ -235,6 +237,27 @@ async fn new_entry_is_received_before_the_stream_has_been_read_again() {
     .await;
     let expected = (1..=1_500).chain([1_501]).chain(1..=1_501);
     assert_eq!(applied, expected.collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn fault_of_a_sentinel_names_it_and_none_of_its_credentials() {
+    let sentinels = Sentinels {
+        addresses: vec![("sentinel.test".to_owned(), 26_379)],
+        master: "primary".to_owned(),
+        username: Some("canary".to_owned()),
+        password: Some("canary".into()),
+    };
+    let address = Address {
+        sentinels: Some(sentinels),
+        ..address("redis.test", "test")
+    };
+    let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
+    let redis = Redis::over(address, move |_, _| {
+        Box::pin(async move { Err(RedisError::from(refused())) })
+    });
+    let fault = redis.unwrap().primary().await.unwrap_err().to_string();
+    let text = "has no known primary: the Sentinel sentinel.test:26379 cannot be reached";
+    assert_eq!(fault, format!("{text}: {}", refused()));
 }
 
 /// Why Redis does not store entries, each time it was reported; `None`: it does.

@@ -195,6 +195,10 @@ func (g *Gateway) Forget() {
 // Sign returns an access token with these claims in place of those of an ordinary one; nil removes one.
 func (g *Gateway) Sign(claims map[string]any) string {
 	g.t.Helper()
+	if claims == nil {
+		// JSON would have null.
+		claims = map[string]any{}
+	}
 	var token AccessToken
 	g.Control("POST", "/tokens", Members{"claims": claims}, &token)
 	return token.Token

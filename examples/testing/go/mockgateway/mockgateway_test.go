@@ -179,6 +179,14 @@ func TestASignedTokenHasTheClaimsOfTheTest(t *testing.T) {
 	equal(t, gateway.Issuer, inspected.Claims.Iss)
 }
 
+func TestATokenWithoutClaimsOfTheTestIsValid(t *testing.T) {
+	t.Parallel()
+	gateway := mockgateway.New(t)
+	var inspected struct{ Valid bool }
+	gateway.Control("POST", "/tokens/inspect", map[string]string{"token": gateway.Sign(nil)}, &inspected)
+	equal(t, true, inspected.Valid)
+}
+
 func TestAnotherNamespaceIsNotAffected(t *testing.T) {
 	t.Parallel()
 	gateway, other := mockgateway.New(t), mockgateway.New(t)

@@ -520,7 +520,7 @@ enum Node {
     Table(Vec<(String, Node)>),
     Integer(i64),
     Boolean(bool),
-    /// Other numbers and null, which no member of a user is.
+    /// Other numbers, null and dates of TOML, which no member of a user is.
     Other,
 }
 
@@ -529,6 +529,9 @@ impl<'de> Deserialize<'de> for Node {
         deserializer.deserialize_any(Reader)
     }
 }
+
+/// The key of the table with one entry that the TOML library makes of a date.
+const TOML_DATE: &str = "$__toml_private_datetime";
 
 struct Reader;
 
@@ -556,6 +559,14 @@ impl<'de> Visitor<'de> for Reader {
         Ok(i64::try_from(number).map_or(Node::Other, Node::Integer))
     }
 
+    fn visit_i128<E>(self, _: i128) -> Result<Node, E> {
+        Ok(Node::Other)
+    }
+
+    fn visit_u128<E>(self, _: u128) -> Result<Node, E> {
+        Ok(Node::Other)
+    }
+
     fn visit_f64<E>(self, _: f64) -> Result<Node, E> {
         Ok(Node::Other)
     }
@@ -573,11 +584,16 @@ impl<'de> Visitor<'de> for Reader {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
-        let mut table = Vec::new();
+        let mut table: Vec<(String, Node)> = Vec::new();
         while let Some(pair) = map.next_entry()? {
             table.push(pair);
         }
-        Ok(Node::Table(table))
+        let is_date = matches!(table.as_slice(), [(key, _)] if key == TOML_DATE);
+        Ok(if is_date {
+            Node::Other
+        } else {
+            Node::Table(table)
+        })
     }
 }
 

@@ -75,6 +75,7 @@ async fn circuit_opens_when_half_of_twenty_calls_failed_and_makes_no_further_cal
         failed(),
         unreachable(),
         IamError::TimedOut(Duration::from_secs(5)),
+        IamError::PossibleRefusal(Box::new(failed())),
     ] {
         let fixture = Fixture::new();
         fixture.log_in(10, None).await;
@@ -130,6 +131,7 @@ async fn responses_that_are_no_failures_leave_the_circuit_closed() {
         IamError::Unreadable("html".into()),
         IamError::misconfigured(Misconfiguration::ClientSecret, "detail"),
         IamError::misconfigured(Misconfiguration::Tls, "detail"),
+        IamError::PossibleRefusal(Box::new(IamError::Unreadable("html".into()))),
     ] {
         let fixture = Fixture::new();
         fixture.log_in(200, Some(&answer)).await;

@@ -389,6 +389,8 @@ async fn only_configured_responses_refuse_the_credentials() {
     }
 }
 
+/// If it is unknown whether the client is accepted, the response counts as a refusal all the same, so that guesses are
+/// limited.
 #[tokio::test]
 async fn configured_response_refuses_the_credentials_only_if_the_client_is_accepted() {
     let glewlwyd = (json!({"preset": "glewlwyd"}), Answer::empty(403));
@@ -407,12 +409,16 @@ async fn configured_response_refuses_the_credentials_only_if_the_client_is_accep
     ] {
         for (changes, refusal) in [&glewlwyd, &dex] {
             let upstream = healthy().await;
+            let oauth2 = adapter_with(&upstream, changes);
+            session(&oauth2).await;
             upstream
                 .on(TOKEN, refusal.clone())
                 .on(INTROSPECTION, introspection.clone());
-            let oauth2 = adapter_with(&upstream, changes);
             let login = log_in(&oauth2).await;
             assert_eq!(kind(&login), expected, "{changes} {introspection:?}");
+            let is_possible = matches!(login, Err(IamError::PossibleRefusal(_)));
+            let is_unknown = !matches!(expected, "refused" | "misconfigured");
+            assert_eq!(is_possible, is_unknown, "{changes} {introspection:?}");
         }
     }
 }

@@ -1,34 +1,50 @@
 //! Makes the calls that `tests/applications/run` requests, each in a task: one JSON object a line in both directions.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use auth_gateway_client::{AccessToken, AuthGateway, Credentials, Error, Options, Session, Timing};
+use futures_util::future::BoxFuture;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::runtime::Runtime;
 
+static CLOCK: Mutex<Clock> = Mutex::new(Clock::new());
+
 struct Clock {
-    began: Instant,
-    state: Mutex<(Duration, f64, Vec<f64>)>,
+    ahead: Duration,
+    random: f64,
+    pauses: Vec<f64>,
 }
 
-impl Timing for Clock {
-    fn now(&self) -> Duration {
-        self.began.elapsed() + self.state.lock().unwrap().0
+impl Clock {
+    const fn new() -> Self {
+        Self {
+            ahead: Duration::ZERO,
+            random: 0.5,
+            pauses: Vec::new(),
+        }
     }
+}
 
-    fn sleep(&self, pause: Duration) -> futures_util::future::BoxFuture<'static, ()> {
-        let mut state = self.state.lock().unwrap();
-        state.0 += pause;
-        state.2.push(pause.as_secs_f64());
-        Box::pin(std::future::ready(()))
-    }
+fn clock() -> MutexGuard<'static, Clock> {
+    CLOCK.lock().unwrap()
+}
 
-    fn random(&self) -> f64 {
-        self.state.lock().unwrap().1
-    }
+fn now() -> Instant {
+    Instant::now() + clock().ahead
+}
+
+fn sleep(pause: Duration) -> BoxFuture<'static, ()> {
+    let mut clock = clock();
+    clock.ahead += pause;
+    clock.pauses.push(pause.as_secs_f64());
+    Box::pin(std::future::ready(()))
+}
+
+fn random() -> f64 {
+    clock().random
 }
 
 #[derive(Clone, Default)]
@@ -38,8 +54,8 @@ struct Objects {
     token: Option<AccessToken>,
 }
 
+#[derive(Default)]
 struct Faults {
-    clock: Arc<Clock>,
     objects: Mutex<Objects>,
     /// In addition to that of `main`.
     runtime: Mutex<Option<Runtime>>,
@@ -55,14 +71,14 @@ impl Faults {
         let keep = |change: &dyn Fn(&mut Objects)| change(&mut self.objects.lock().unwrap());
         match call["do"].as_str().unwrap() {
             "new" => {
-                *self.clock.state.lock().unwrap() = (Duration::ZERO, 0.5, Vec::new());
-                let timing = Arc::clone(&self.clock) as Arc<dyn Timing>;
+                *clock() = Clock::new();
+                let timing = Timing { now, sleep, random };
                 let options = Options {
                     attempt: duration("attempt"),
                     deadline: duration("deadline"),
                     timing,
                 };
-                let made = AuthGateway::new(&text("url"), options)?;
+                let made = AuthGateway::new(&text("url"), options).unwrap();
                 keep(&|objects| objects.gateway = Some(made.clone()));
             }
             "login" => {
@@ -72,9 +88,9 @@ impl Faults {
                 credentials.client_address = address.map(|address| address.parse().unwrap());
                 let made = gateway().log_in(&credentials).await?;
                 keep(&|objects| objects.session = Some(made.clone()));
-                let token = made.token().expose_secret();
+                let token = made.token.expose_secret();
                 return Ok(
-                    json!({"session_id": made.id(), "session_token": token, "expires_at": made.expires_at()}),
+                    json!({"session_id": made.id, "session_token": token, "expires_at": made.expires_at}),
                 );
             }
             "resume" => {
@@ -99,13 +115,9 @@ impl Faults {
             }
             "discard" => session().discard(objects.token.as_ref().unwrap()),
             "logout" => session().log_out().await?,
-            "advance" => self.clock.state.lock().unwrap().0 += duration("seconds"),
-            "random" => self.clock.state.lock().unwrap().1 = call["value"].as_f64().unwrap(),
-            "pauses" => {
-                return Ok(json!(std::mem::take(
-                    &mut self.clock.state.lock().unwrap().2
-                )));
-            }
+            "advance" => clock().ahead += duration("seconds"),
+            "random" => clock().random = call["value"].as_f64().unwrap(),
+            "pauses" => return Ok(json!(std::mem::take(&mut clock().pauses))),
             "shown" => {
                 return Ok(json!(format!(
                     "{:?} {:?} {:#?}",
@@ -119,40 +131,22 @@ impl Faults {
 }
 
 fn answer(id: &Value, outcome: Result<Value, Error>) -> Value {
-    let error = match outcome {
-        Ok(result) => return json!({"id": id, "result": result}),
-        Err(error) => error,
-    };
-    let shown = format!("{error} {error:?}");
-    let (kind, code, retry_after, request_id) = match error {
-        Error::InvalidCredentials { request_id } => ("InvalidCredentials", None, None, request_id),
-        Error::SessionOver { request_id } => ("SessionOver", None, None, request_id),
-        Error::Unavailable {
-            retry_after,
-            request_id,
-            ..
-        } => ("Unavailable", None, retry_after, request_id),
-        Error::RequestRefused {
-            error, request_id, ..
-        } => ("RequestRefused", error, None, request_id),
-        Error::GatewayFault { request_id, .. } => ("GatewayFault", None, None, request_id),
-        Error::Settings(_) => ("other", None, None, None),
-    };
-    let retry_after = retry_after.map(|time| time.as_secs());
-    json!({"id": id, "error": kind, "shown": shown, "code": code, "retry_after": retry_after, "request_id": request_id})
+    match outcome {
+        Ok(result) => json!({"id": id, "result": result}),
+        Err(error) => json!({
+            "id": id,
+            "error": format!("{:?}", error.kind),
+            "shown": format!("{error} {error:?}"),
+            "code": error.code,
+            "retry_after": error.retry_after.map(|time| time.as_secs()),
+            "request_id": error.request_id,
+        }),
+    }
 }
 
 #[tokio::main]
 async fn main() {
-    let clock = Clock {
-        began: Instant::now(),
-        state: Mutex::new((Duration::ZERO, 0.5, Vec::new())),
-    };
-    let faults = Arc::new(Faults {
-        clock: Arc::new(clock),
-        objects: Mutex::default(),
-        runtime: Mutex::default(),
-    });
+    let faults = Arc::new(Faults::default());
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = lines.next_line().await.unwrap() {
         let call: Value = serde_json::from_str(&line).unwrap();

@@ -1,10 +1,12 @@
 //! Tests of the check itself: what it accepts, and what it must not accept.
 
+use std::collections::BTreeSet;
+
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
-use super::Contract;
 use super::pointer::Pointer;
+use super::{Contract, read_yaml};
 use crate::endpoints::{LOGIN, TOKEN};
 
 fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
@@ -91,12 +93,81 @@ fn missing_or_additional_member_is_detected() {
     let mut body = token();
     body["refresh_token"] = json!("x");
     refuses(TOKEN, 200, &headers(&[]), &body, "refresh_token");
+    let challenge = headers(&[("www-authenticate", "Bearer realm=\"auth\"")]);
+    let mut body = error("invalid_grant");
+    body["hint"] = json!("x");
+    refuses(LOGIN, 401, &challenge, &body, "hint");
     let mut body = error("invalid_grant");
     body.as_object_mut()
         .expect("an object")
         .remove("error_description");
-    let challenge = headers(&[("www-authenticate", "Bearer realm=\"auth\"")]);
     refuses(LOGIN, 401, &challenge, &body, "error_description");
+}
+
+/// Adds the names of the schemas that a part of a document uses.
+fn used<'d>(document: &'d Value, part: &'d Value, names: &mut BTreeSet<&'d str>) {
+    match part {
+        Value::Object(members) => {
+            if let Some(Value::String(reference)) = members.get("$ref") {
+                let pointer = reference.trim_start_matches('#');
+                let name = pointer.strip_prefix("/components/schemas/");
+                if name.is_none_or(|name| names.insert(name)) {
+                    used(document, document.pointer(pointer).expect(pointer), names);
+                }
+            }
+            for member in members.values() {
+                used(document, member, names);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| used(document, item, names)),
+        _ => {}
+    }
+}
+
+/// Panics unless every object that lists its members is stated to accept others.
+fn accepts_others(schema: &Value, name: &str) {
+    match schema {
+        Value::Object(members) => {
+            if members.contains_key("properties") || members.contains_key("allOf") {
+                assert_eq!(schema["additionalProperties"], json!(true), "{name}");
+            }
+            // Its parts restrict the members of the whole.
+            let parts = members.iter().filter(|(part, _)| *part != "allOf");
+            parts.for_each(|(_, part)| accepts_others(part, name));
+        }
+        Value::Array(items) => items.iter().for_each(|item| accepts_others(item, name)),
+        _ => {}
+    }
+}
+
+#[test]
+fn generated_clients_accept_members_that_a_later_version_adds_to_a_response() {
+    for yaml in [
+        include_str!("../../../../openapi.yaml"),
+        include_str!("../../../../dev/openapi.yaml"),
+    ] {
+        let document = read_yaml(yaml.as_bytes()).expect("YAML");
+        accepts_others(&document["components"]["responses"], "responses");
+        let (mut requests, mut responses) = (BTreeSet::new(), BTreeSet::new());
+        let paths = document["paths"].as_object().expect("paths");
+        for operation in paths
+            .values()
+            .filter_map(Value::as_object)
+            .flat_map(serde_json::Map::values)
+        {
+            accepts_others(&operation["responses"], "responses");
+            used(&document, &operation["requestBody"], &mut requests);
+            used(&document, &operation["responses"], &mut responses);
+        }
+        // A response with a schema of a request returns what a request has sent. `Document` is YAML.
+        let own = responses
+            .difference(&requests)
+            .filter(|name| **name != "Document");
+        assert!(own.clone().count() > 10, "{responses:?}");
+        for name in own {
+            accepts_others(&document["components"]["schemas"][name], name);
+        }
+    }
 }
 
 #[test]

@@ -156,6 +156,19 @@ async fn login_makes_one_call_with_any_result_and_is_not_cached() {
     assert_eq!(gateway.iam.calls(Operation::Login), faults().len() + 2);
 }
 
+#[tokio::test]
+async fn empty_password_is_refused_like_a_wrong_one_and_reaches_no_iam() {
+    let gateway = TestGateway::new();
+    for (password, reaches_iam) in [("", false), ("wrong", true)] {
+        let refused = gateway.try_log_in("alice@example.test", password).await;
+        let wrong = GatewayError::Refused(Refusal::InvalidCredentials);
+        assert_eq!(refused.err(), Some(wrong));
+        let calls = usize::from(reaches_iam);
+        assert_eq!(gateway.iam.calls(Operation::Login), calls, "{password:?}");
+        assert_eq!(gateway.events.logins(), [reaches_iam], "{password:?}");
+    }
+}
+
 /// Whether the limit of the account refuses the login.
 async fn is_limited(gateway: &TestGateway, password: &str) -> bool {
     let login = gateway.try_log_in("alice@example.test", password).await;

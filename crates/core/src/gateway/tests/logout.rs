@@ -55,15 +55,36 @@ async fn repeated_logout_succeeds_without_another_call() {
 }
 
 #[tokio::test]
-async fn logout_of_an_expired_session_succeeds_without_a_call() {
-    for (early, calls) in [(1, 1), (0, 0)] {
+async fn logout_of_a_session_that_has_expired_by_every_clock_succeeds_without_a_call() {
+    for (late, calls) in [(0, 1), (1_199, 1), (1_200, 0)] {
         let (gateway, session) = TestGateway::with_session().await;
-        let at = Duration::from_secs(session.expires_at - early);
+        let at = Duration::from_secs(session.expires_at + late);
         gateway.clock.set_wall(at);
         gateway.log_out(&session).await.unwrap();
-        assert_eq!(gateway.iam.calls(Operation::Logout), calls);
-        let revoked = usize::from(calls > 0);
-        assert_eq!(gateway.inner.replica.revocations.count(), revoked);
+        assert_eq!(gateway.iam.calls(Operation::Logout), calls, "{late} s");
+        assert_eq!(gateway.inner.replica.revocations.count(), calls, "{late} s");
+    }
+}
+
+#[tokio::test]
+async fn logout_of_a_session_that_has_expired_by_a_wrong_clock_is_effective_once_that_is_right() {
+    let failed = IamError::Failed("502".to_owned());
+    for (reply, result, refusal) in [
+        (Reply::Model, Ok(()), InvalidSession::Ended),
+        (
+            Reply::Fault(failed.clone()),
+            Err(failed.into()),
+            InvalidSession::Revoked,
+        ),
+    ] {
+        let (gateway, session) = TestGateway::with_session().await;
+        gateway.iam.script(Operation::Logout, reply);
+        let at = Duration::from_secs(session.expires_at);
+        gateway.clock.set_wall(at);
+        assert_eq!(gateway.log_out(&session).await, result);
+        gateway.set_wall_clock_back(Duration::from_secs(300));
+        let refused = gateway.granted(&session).await;
+        assert_eq!(refused, Err(refusal.into()));
     }
 }
 

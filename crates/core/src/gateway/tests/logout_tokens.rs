@@ -8,7 +8,7 @@ use iam_adapters::resilient::Operation;
 use test_support::LogoutSigner;
 
 use super::replicas::RecordingReplicas;
-use super::test_gateway::{LIVENESS, START, Session, TestGateway, active, policy};
+use super::test_gateway::{LIVENESS, MILLISECOND, START, Session, TestGateway, active, policy};
 use crate::error::{GatewayError, InvalidSession, NotReady};
 use crate::request::RequestContext;
 use test_support::scripted_iam::{CLIENT, Reply, ScriptedIam};
@@ -72,11 +72,11 @@ async fn logout_token_with_sid_ends_that_session_with_or_without_sub() {
 }
 
 #[tokio::test]
-async fn logout_token_without_sid_ends_all_sessions_of_its_subject_up_to_its_second() {
+async fn logout_token_without_sid_ends_the_sessions_of_its_subject_that_began_before_its_arrival() {
     let gateway = test_gateway();
     let early = gateway.log_in("alice").await;
     gateway.clock.advance(SECOND);
-    // In the same second, the order is unknown.
+    // At the same moment, the order is unknown.
     let same = gateway.log_in("alice").await;
     let bob = gateway.log_in("bob").await;
     let notice = token(&gateway, Some("alice"), None, START + 1);
@@ -87,6 +87,18 @@ async fn logout_token_without_sid_ends_all_sessions_of_its_subject_up_to_its_sec
     assert!(has_ended(&gateway, &same).await);
     assert!(!has_ended(&gateway, &late).await);
     assert!(!has_ended(&gateway, &bob).await);
+}
+
+#[tokio::test]
+async fn login_that_begins_after_the_arrival_in_the_same_second_stays() {
+    let gateway = test_gateway();
+    let before = gateway.log_in("alice").await;
+    let notice = token(&gateway, Some("alice"), None, START);
+    receive(&gateway, &notice).await.unwrap();
+    gateway.clock.advance(MILLISECOND);
+    let after = gateway.log_in("alice").await;
+    assert!(has_ended(&gateway, &before).await);
+    assert!(!has_ended(&gateway, &after).await);
 }
 
 #[tokio::test]

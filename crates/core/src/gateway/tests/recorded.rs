@@ -14,6 +14,7 @@ pub(crate) struct Recorded {
     texts: Mutex<Vec<String>>,
     untracked_logins: AtomicU64,
     look_ups: Mutex<Vec<LookUp>>,
+    logins: Mutex<Vec<bool>>,
 }
 
 impl Recorded {
@@ -39,6 +40,11 @@ impl Recorded {
         std::mem::take(&mut self.look_ups.lock().unwrap())
     }
 
+    /// Whether an IAM could receive the credentials of each login since the last call, except of those without an end.
+    pub(crate) fn logins(&self) -> Vec<bool> {
+        std::mem::take(&mut self.logins.lock().unwrap())
+    }
+
     /// As the only subscriber.
     pub(crate) fn subscribed(self: &Arc<Self>) -> Subscribers {
         let this: Arc<dyn Subscriber> = Arc::<Self>::clone(self);
@@ -62,6 +68,10 @@ impl Subscriber for Recorded {
                 end: LoginEnd::Unknown,
                 ..
             } => "login without an end".to_owned(),
+            Event::Login { reaches_iam, .. } => {
+                self.logins.lock().unwrap().push(reaches_iam);
+                return;
+            }
             Event::Logout {
                 session,
                 result: None,

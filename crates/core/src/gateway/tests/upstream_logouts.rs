@@ -3,12 +3,16 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use iam_adapters::resilient::{CallLimit, Operation};
+use iam_adapters::single_flight::LostTask;
 use iam_adapters::{IamError, Misconfiguration};
 use test_support::resilient::resilient;
+use tokio::runtime::Builder;
 
 use super::login::faults;
+use super::replicas::RecordingReplicas;
 use super::test_gateway::{Session, TestGateway, policy};
-use crate::error::GatewayError;
+use crate::error::{GatewayError, Internal};
+use crate::timeline::DIFFERENCE_MAX;
 use crate::upstream_logouts::OverdueLogouts;
 use test_support::scripted_iam::{Reply, ScriptedIam};
 
@@ -199,11 +203,11 @@ async fn successful_logout_of_another_session_ends_the_pause() {
 }
 
 #[tokio::test]
-async fn unfinished_logout_ends_with_the_session_without_a_call() {
+async fn unfinished_logout_ends_without_a_call_when_its_session_has_expired_by_every_clock() {
     for (early, calls, outcomes) in [(1, 2, [1, 0, 0, 0]), (0, 1, [0, 1, 0, 0])] {
         let gateway = TestGateway::new();
         let session = gateway.fail_to_log_out(outage()).await;
-        let at = Duration::from_secs(session.expires_at - early);
+        let at = Duration::from_secs(session.expires_at - early) + 2 * DIFFERENCE_MAX;
         gateway.clock.set_wall(at);
         gateway.finish_due().await;
         assert_eq!((gateway.logouts(), gateway.outcomes()), (calls, outcomes));
@@ -257,6 +261,63 @@ async fn panic_during_the_call_is_repeated_after_a_pause() {
     gateway.clock.advance(PAUSE_MAX);
     gateway.finish_due().await;
     assert_eq!((gateway.unfinished(), gateway.logouts()), (0, 3));
+}
+
+#[tokio::test]
+async fn logout_whose_call_panics_is_sent_to_the_replicas_and_finished() {
+    let (gateway, replicas) = RecordingReplicas::of(&TestGateway::new());
+    let session = gateway.log_in("alice").await;
+    gateway.iam.script(Operation::Logout, Reply::Panic);
+    let failed = gateway.log_out(&session).await;
+    assert_eq!(failed, Err(Internal::LostTask(LostTask).into()));
+    assert_eq!((replicas.sent().len(), gateway.unfinished()), (1, 1));
+    gateway.clock.advance(PAUSE_MAX);
+    gateway.finish_due().await;
+    assert_eq!((gateway.unfinished(), gateway.logouts()), (0, 2));
+}
+
+/// Each worker of a listener has a runtime. It ends at the shutdown deadline, or without connections.
+#[test]
+fn logout_whose_runtime_ends_is_sent_to_the_replicas_and_finished_by_the_gateway_that_stops() {
+    let runtime = || Builder::new_current_thread().enable_time().build().unwrap();
+    let (worker, main) = (runtime(), runtime());
+    let (gateway, replicas) = RecordingReplicas::of(&TestGateway::new());
+    let sent_and_unfinished = || (replicas.sent().len(), gateway.unfinished());
+    let _held = worker.block_on(async {
+        let session = gateway.log_in("alice").await;
+        let mut calls = gateway.iam.hold(Operation::Logout);
+        assert!(gateway.log_out(&session).now_or_never().is_none());
+        calls.next().await
+    });
+    gateway.iam.release(Operation::Logout);
+    let mut finishing = Box::pin(gateway.iam().upstream_logouts.finish_now());
+    assert!(finishing.as_mut().now_or_never().is_none());
+    assert_eq!(sent_and_unfinished(), (0, 0));
+    drop(worker);
+    assert_eq!(sent_and_unfinished(), (1, 1));
+    main.block_on(finishing);
+    assert!(gateway.iam.has_ended("secret-1"));
+    assert_eq!(sent_and_unfinished(), (1, 0));
+    assert_eq!(gateway.outcomes(), [1, 0, 0, 0]);
+}
+
+#[test]
+fn logout_whose_runtime_ends_before_its_task_begins_is_finished_by_the_gateway_that_stops() {
+    let runtime = || Builder::new_current_thread().enable_time().build().unwrap();
+    let (worker, main) = (runtime(), runtime());
+    let (gateway, replicas) = RecordingReplicas::of(&TestGateway::new());
+    let sent_and_unfinished = || (replicas.sent().len(), gateway.unfinished());
+    worker.block_on(async {
+        let session = gateway.log_in("alice").await;
+        assert!(gateway.log_out(&session).now_or_never().is_none());
+    });
+    drop(worker);
+    assert_eq!(gateway.logouts(), 0, "the task has not begun");
+    assert_eq!(sent_and_unfinished(), (1, 1));
+    main.block_on(gateway.iam().upstream_logouts.finish_now());
+    assert!(gateway.iam.has_ended("secret-1"));
+    assert_eq!(sent_and_unfinished(), (1, 0));
+    assert_eq!(gateway.outcomes(), [1, 0, 0, 0]);
 }
 
 #[tokio::test]

@@ -3,7 +3,6 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 
-use rustix::process::geteuid;
 use tempfile::tempdir;
 
 use super::*;
@@ -45,6 +44,16 @@ fn new_key_file_is_readable_only_by_its_owner_and_leaves_no_draft() {
     let mode = fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+}
+
+#[test]
+fn new_key_file_belongs_to_the_owner_of_the_folder_also_if_root_makes_it() {
+    let dir = tempdir().unwrap();
+    // Only root can give the folder away. Others are its owner in any case.
+    let _ = chown(dir.path(), Some(65_534), None);
+    let path = write_new(dir.path(), &generate(EDDSA, time(0)).unwrap()).unwrap();
+    let owner = |path: &Path| fs::metadata(path).unwrap().uid();
+    assert_eq!(owner(&path), owner(dir.path()));
 }
 
 #[test]
@@ -102,12 +111,8 @@ fn folder_to_which_every_user_can_add_files_is_refused_also_with_a_sticky_bit() 
 fn key_file_of_another_user_is_refused_with_its_owner() {
     let dir = tempdir().unwrap();
     let path = write_new(dir.path(), &generate(EDDSA, time(0)).unwrap()).unwrap();
-    // Only root can give a file away. Others read it as the user with the next number.
-    let me = geteuid().as_raw();
-    let user = match chown(&path, Some(65_534), None) {
-        Ok(()) => me,
-        Err(_) => me + 1,
-    };
+    // Only root can give a file away. Others are its owner themselves.
+    let _ = chown(&path, Some(65_534), None);
     let owner = fs::metadata(&path).unwrap().uid();
     let read = |user| {
         Folder::read_as(user, dir.path())
@@ -115,16 +120,23 @@ fn key_file_of_another_user_is_refused_with_its_owner() {
             .keys::<SigningKey>()
     };
     assert!(read(owner).is_ok());
-    let refused = read(user).err().unwrap().to_string();
-    let (path, prefix) = (
-        path.display(),
-        format!("it belongs to user {owner}, and not to root"),
-    );
-    assert!(
-        refused.starts_with(&format!("{path}: {prefix}"))
-            && refused.ends_with(&format!("run: chown {user} {path}")),
-        "{refused}"
-    );
+    let path = path.display();
+    let begin = format!("{path}: it belongs to user {owner}, and not to root");
+    let remedy = format!(", as whom this program runs; run it as user {owner}");
+    let other = owner + 1;
+    for (user, expected) in [
+        (
+            other,
+            format!(
+                "{begin} or to user {other}{remedy} or, if the key is yours, run: chown {other} {path}"
+            ),
+        ),
+        // Not `chown 0`: the gateway could not read the key then.
+        (0, format!("{begin}{remedy}")),
+    ] {
+        let refused = read(user).err().unwrap().to_string();
+        assert_eq!(refused, expected);
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn limiter() -> TestLimiter {
 }
 
 #[test]
-fn account_begins_twenty_sessions_and_then_one_in_three_seconds_from_all_networks() {
+fn account_begins_twenty_sessions_and_then_one_in_three_seconds_from_unknown_networks() {
     let mut limiter = limiter();
     for number in 0..20 {
         assert_eq!(
@@ -24,7 +24,7 @@ fn account_begins_twenty_sessions_and_then_one_in_three_seconds_from_all_network
             Ok(())
         );
     }
-    for address in [unrelated_address(0), HOME] {
+    for address in [unrelated_address(20), HOME] {
         let more = limiter.log_in("ALICE@example.test", RIGHT, address);
         assert_eq!(limited_by(&more), Some((Limit::AccountSessions, 3.0)));
     }
@@ -32,10 +32,56 @@ fn account_begins_twenty_sessions_and_then_one_in_three_seconds_from_all_network
     assert_eq!(limiter.calls, 21);
     limiter.advance(3);
     assert_eq!(limiter.log_in(ALICE, RIGHT, HOME), Ok(()));
-    assert!(limited_by(&limiter.log_in(ALICE, RIGHT, HOME)).is_some());
+    assert!(limited_by(&limiter.log_in(ALICE, RIGHT, unrelated_address(20))).is_some());
     limiter.advance(3_600);
-    let accepted = (0..1_000).filter(|_| limiter.log_in(ALICE, RIGHT, HOME).is_ok());
+    let addresses = (20..1_000).map(unrelated_address);
+    let accepted = addresses.filter(|address| limiter.log_in(ALICE, RIGHT, *address).is_ok());
     assert_eq!(accepted.count(), 20);
+}
+
+#[test]
+fn known_networks_begin_twenty_more_sessions_at_once_at_the_same_rate() {
+    let mut limiter = limiter();
+    assert_eq!(limiter.log_in(ALICE, RIGHT, HOME), Ok(()));
+    for (seconds, sessions) in [(3_600, 40), (3, 1), (60, 20)] {
+        limiter.advance(seconds);
+        let accepted = (0..1_000).filter(|_| limiter.log_in(ALICE, RIGHT, HOME).is_ok());
+        assert_eq!(accepted.count(), sessions, "{seconds} s");
+        let unknown = limiter.log_in(ALICE, RIGHT, unrelated_address(0));
+        assert!(limited_by(&unknown).is_some(), "{seconds} s");
+    }
+}
+
+#[test]
+fn abandoned_logins_from_unknown_networks_do_not_lock_out_the_owner() {
+    let mut limiter = TestLimiter::without_rate(Limits {
+        // Without them, nothing else bounds the attempts.
+        account: Bound {
+            most: 0,
+            ..login_limits().account
+        },
+        account_slow: SlowRate {
+            after: 0,
+            ..login_limits().account_slow
+        },
+        account_sessions: Bound {
+            most: 20,
+            window: Duration::from_secs(60),
+        },
+        ..login_limits()
+    });
+    assert_eq!(limiter.log_in(ALICE, RIGHT, HOME), Ok(()));
+    limiter.advance(60);
+    let credentials = Credentials::new(ALICE.to_owned(), "x".into()).unwrap();
+    let abandoned = (0..100).filter(|number| {
+        let address = unrelated_address(*number);
+        let attempt = limiter.attempt(&credentials, Some(address), pending());
+        attempt.now_or_never().is_none()
+    });
+    assert_eq!(abandoned.count(), 20);
+    let unknown = limiter.log_in(ALICE, RIGHT, unrelated_address(100));
+    assert_eq!(limited_by(&unknown), Some((Limit::AccountSessions, 3.0)));
+    assert_eq!(limiter.log_in(ALICE, RIGHT, HOME), Ok(()));
 }
 
 #[test]
@@ -94,7 +140,8 @@ fn refused_and_failed_logins_begin_no_session_and_a_cancelled_one_may_have() {
     let mut login = limiter.attempt(&credentials, Some(HOME), pending());
     assert!((&mut login).now_or_never().is_none());
     drop(login);
-    let accepted = (0..50).filter(|_| limiter.log_in(ALICE, RIGHT, HOME).is_ok());
+    let addresses = (5..50).map(unrelated_address);
+    let accepted = addresses.filter(|address| limiter.log_in(ALICE, RIGHT, *address).is_ok());
     assert_eq!(accepted.count(), 19);
 }
 

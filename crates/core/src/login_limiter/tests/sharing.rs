@@ -245,12 +245,11 @@ fn fault_and_limited_attempt_send_no_event() {
 #[test]
 fn abandoned_attempt_counts_at_every_replica() {
     let mut group = Group::new(2);
-    let credentials = Credentials::new(ALICE.to_owned(), "x".into()).unwrap();
     for _ in 0..10 {
         let limiter = &group.replicas[0].0.login_limiter;
         let call = pending::<Result<(), IamError>>();
         let account = limiter.key.account(ALICE);
-        let attempt = limiter.limit(account, &credentials, None, true, None, call);
+        let attempt = limiter.limit(account, ALICE, None, true, None, call);
         assert!(attempt.now_or_never().is_none());
     }
     group.deliver();

@@ -294,6 +294,8 @@ fn assert_quotes_nothing(text: &str, format: Format) {
 fn no_message_about_invalid_toml_quotes_a_password() {
     for line in [
         "password = 271828",
+        "password = 271828182845904523536",
+        "password = 271828182845904523536028747135266249775",
         "password = canary",
         "password = 'canary",
         "password = \"canary\n",
@@ -489,6 +491,11 @@ fn attributes_are_texts_whole_numbers_booleans_lists_and_tables_in_every_format(
             problems.to_string().contains("attributes must be a table"),
             "{problems}"
         );
+    }
+    for wrong in ["1979-05-27", "{ a = 1979-05-27 }", "{ a = [07:32:00] }"] {
+        let text = format!("[[users]]\nemail = 'a@b.test'\npassword = 'p'\nattributes = {wrong}\n");
+        let message = problems(&text, Format::Toml);
+        assert!(message.contains("attributes must be a table"), "{message}");
     }
 }
 

@@ -34,8 +34,10 @@ public final class MockGateway {
     public record Address(String url, String managementUrl, String issuer) {}
 
     /** Names are those of the interface. */
+    @JsonIgnoreProperties(ignoreUnknown = true)
     public record Session(String session_id, String session_token, String verified_at, String expires_at) {}
 
+    @JsonIgnoreProperties(ignoreUnknown = true)
     public record AccessToken(String access_token, String scope, int expires_in, String token_type) {}
 
     @JsonIgnoreProperties(ignoreUnknown = true)

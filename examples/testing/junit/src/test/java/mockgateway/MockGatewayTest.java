@@ -13,7 +13,11 @@ import com.nimbusds.jose.proc.SecurityContext;
 import com.nimbusds.jwt.JWTClaimsSet;
 import com.nimbusds.jwt.proc.DefaultJWTClaimsVerifier;
 import com.nimbusds.jwt.proc.DefaultJWTProcessor;
+import com.sun.net.httpserver.HttpServer;
+import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.net.URI;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
@@ -152,6 +156,28 @@ class MockGatewayTest {
         logIn(other);
         assertEquals(List.of(), gateway.journal.calls(Map.of()));
         other.control("DELETE", "/namespaces/" + other.header(), null);
+    }
+
+    @Test
+    void membersThatALaterVersionAddsAreIgnored() throws IOException {
+        var server = HttpServer.create(new InetSocketAddress("127.0.0.1", 0), 0);
+        server.createContext("/", call -> {
+            var body = "{\"session_id\": \"s\", \"session_token\": \"t\", \"access_token\": \"a\", \"added\": 1}";
+            var bytes = body.getBytes(StandardCharsets.UTF_8);
+            call.sendResponseHeaders(200, bytes.length);
+            call.getResponseBody().write(bytes);
+            call.close();
+        });
+        server.start();
+        try {
+            var url = "http://127.0.0.1:" + server.getAddress().getPort();
+            var gateway = new MockGateway(new MockGateway.Address(url, url, url), "any");
+            var session = logIn(gateway);
+            assertEquals("t", session.session_token());
+            assertEquals("a", gateway.exchange(session, READ).access_token());
+        } finally {
+            server.stop(0);
+        }
     }
 
     /** Verifies tokens as a service does. */
