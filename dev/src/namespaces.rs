@@ -311,7 +311,18 @@ impl fmt::Debug for Namespaces {
 
 #[cfg(test)]
 mod tests {
+    use actix_web::App;
+    use actix_web::http::StatusCode;
+    use actix_web::middleware::from_fn;
+    use actix_web::test::{TestRequest, call_service, init_service, read_body_json};
+    use actix_web::web::Data;
+    use iam_adapters::clock::SystemClock;
+    use mock_iam::MockSettings;
+    use mock_iam::wire::{RealmServer, ServerSettings};
+    use serde_json::Value;
+
     use super::*;
+    use crate::routing;
 
     #[test]
     fn namespace_name_has_1_to_64_characters_that_are_safe_in_a_path() {
@@ -330,5 +341,82 @@ mod tests {
                 "{invalid:?}"
             );
         }
+    }
+
+    /// The default namespace alone.
+    fn namespaces() -> Namespaces {
+        let settings = ServerSettings {
+            url: "http://127.0.0.1".parse().expect("an address"),
+            realm: "shop".to_owned(),
+            client_id: "auth-gateway".to_owned(),
+            client_secret: "a secret".into(),
+            permissions_client: None,
+            issuer: None,
+        };
+        let server = RealmServer::new(settings, Arc::default(), None);
+        let server = Arc::new(server.expect("random numbers"));
+        let create = move |name: &NamespaceName, journal: Arc<Journal>| {
+            let clock = Arc::new(ShiftedClock::new(Arc::new(SystemClock::default())));
+            let mock = Mock::connect(&MockSettings::default(), Arc::<ShiftedClock>::clone(&clock));
+            let mock = Arc::new(mock.expect("the demo users").with_journal(journal));
+            let realm = Realm::new(Arc::clone(&server), name.as_str(), Arc::clone(&mock));
+            Namespace {
+                name: name.clone(),
+                mock,
+                clock,
+                front: Front::Realm(Arc::new(realm)),
+                has_permission_source: false,
+                background: JoinSet::new(),
+                snapshots: Arc::default(),
+            }
+        };
+        let default = create(&NamespaceName::default_name(), Arc::default());
+        Namespaces::new(default, Box::new(create), Lifecycle::default())
+    }
+
+    #[actix_web::test]
+    async fn there_are_4096_namespaces_at_most() {
+        let namespaces = Arc::new(namespaces());
+        let name = |text: &str| NamespaceName::parse(text).expect("a name");
+        // One namespace under all names: only their number counts.
+        let default = namespaces.default_namespace();
+        for number in 1..4096 {
+            let name = name(&format!("n{number}"));
+            namespaces.named.write().insert(name, Arc::clone(&default));
+        }
+        let chosen = Arc::clone(&namespaces);
+        let app = App::new()
+            .wrap(from_fn(move |request, next| {
+                routing::choose_gateway(Arc::clone(&chosen), request, next)
+            }))
+            .app_data(Data::from(Arc::clone(&namespaces)))
+            .configure(routing::controls)
+            .configure(routing::public);
+        let app = init_service(app).await;
+        for (request, error) in [
+            (
+                TestRequest::get().uri("/mock/v1/status"),
+                "too_many_namespaces",
+            ),
+            (
+                TestRequest::post().uri("/api/v1/auth/login"),
+                "temporarily_unavailable",
+            ),
+        ] {
+            let request = request.insert_header((routing::NAMESPACE, "one-more"));
+            let response = call_service(&app, request.to_request()).await;
+            assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS, "{error}");
+            let body: Value = read_body_json(response).await;
+            assert_eq!(body["error"], error);
+        }
+        let more = name("one-more");
+        let refused = namespaces.get_or_create(&more).err();
+        assert_eq!(refused, Some(TooManyNamespaces(4096)));
+        // Existing namespaces still work.
+        namespaces.get_or_create(&name("n4095")).expect("it exists");
+        namespaces.delete(&name("n1")).expect("it exists");
+        namespaces.get_or_create(&more).expect("room");
+        namespaces.reset_all();
+        assert_eq!(namespaces.count(), 1);
     }
 }

@@ -417,6 +417,34 @@ mod tests {
     const CONNECT_DEADLINE: Duration = Duration::from_secs(1);
 
     #[test]
+    fn problems_of_an_address_have_its_key_and_not_its_value() {
+        let (https, parts) = (
+            "must be https in production",
+            "must have no query and no fragment",
+        );
+        let (scheme, credentials) = ("must be http or https", "must hold no credentials");
+        for (url, production, expected) in [
+            ("https://x.test/path", true, &[][..]),
+            ("http://x.test", false, &[]),
+            ("http://x.test", true, &[https]),
+            ("ldap://canary.test", false, &[scheme]),
+            ("https://x.test/?canary", false, &[parts]),
+            ("https://x.test/#canary", false, &[parts]),
+            ("https://canary@x.test", false, &[credentials]),
+            ("https://:canary@x.test", false, &[credentials]),
+            (
+                "http://canary@x.test/?q",
+                true,
+                &[https, parts, credentials],
+            ),
+        ] {
+            let problems = address_problems("key", &url.parse().expect("a URL"), production);
+            let expected = expected.iter().map(|problem| format!("key: {problem}"));
+            assert_eq!(problems, expected.collect::<Vec<_>>(), "{url}");
+        }
+    }
+
+    #[test]
     fn span_of_a_request_has_its_address_without_credentials_query_and_fragment() {
         let client = UpstreamClient::new(
             CONNECT_DEADLINE,

@@ -236,6 +236,9 @@ mod tests {
             "a@b@c",
             "a\0@b",
             "a@b\n",
+            "a\u{9b}@b",
+            "\u{7f}a@b",
+            "ａ＠b",
         ] {
             assert_eq!(
                 credentials(email, "x").err(),

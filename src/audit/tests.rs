@@ -13,6 +13,7 @@ use serde_json::Value;
 use strum::VariantArray as _;
 use tempfile::TempDir;
 use test_support::ManualClock;
+use test_support::wait::until;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::line::Decision;
@@ -579,7 +580,9 @@ async fn error_in_the_middle_of_a_line_is_followed_by_its_rest_or_in_a_new_file_
             ..before
         };
         setrlimit(Resource::Fsize, limited).unwrap();
-        assert_eq!(log.write(1).await, Err(Unwritable));
+        log.record(1);
+        let unwritable = &log.metrics.families.audit_unwritable;
+        until("the error", async || unwritable.get() == 1).await;
         assert_eq!(fs::metadata(log.path("audit.log")).unwrap().len(), LIMIT);
         if is_renamed {
             fs::rename(log.path("audit.log"), log.path("audit.log.1")).unwrap();

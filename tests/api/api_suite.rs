@@ -12,3 +12,4 @@ macro_rules! over_the_mock {
 }
 
 suite::for_each_test!(over_the_mock);
+suite::for_each_test_of_any_iam!(over_the_mock);

@@ -3,7 +3,7 @@
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use test_support::contract::Contract;
-use test_support::endpoints::{LOGIN, TOKEN};
+use test_support::endpoints::LOGIN;
 use test_support::gateway::TestGateway;
 use test_support::wire::{ALICE, Answer, Connection, post};
 
@@ -87,11 +87,4 @@ pub(crate) fn refused(path: &str, answer: &Answer, status: u16, code: &str) {
 #[track_caller]
 fn session(gateway: &TestGateway) -> Value {
     send(gateway, post(LOGIN, ALICE)).json()
-}
-
-/// A request for a token with this session.
-fn exchange(session: &Value) -> String {
-    let (id, token) = (&session["session_id"], &session["session_token"]);
-    let body = json!({"session_id": id, "session_token": token, "grant_type": "session"});
-    post(TOKEN, &body.to_string())
 }

@@ -5,7 +5,6 @@ use test_support::scenario::{EMAIL as ALICE, PASSWORD as RIGHT, Scenario};
 
 mod answers;
 mod forwarding;
-mod hostile;
 mod operator;
 
 /// Panics unless a limit refused it, for this number of seconds.

@@ -9,59 +9,13 @@ use mock_iam::{Directory, Identity, Mock, User, Users};
 use serde_json::{Value, json};
 use test_support::endpoints::{LOGIN, TOKEN};
 use test_support::gateway::TestGateway;
-use test_support::wire::{ALICE, Answer, Connection, fetch, get, post};
+use test_support::wire::{ALICE, Answer, Connection, fetch, get, pair, post};
 
 mod exposition;
 mod outcomes;
 mod reference;
 
 pub(crate) use exposition::Exposition;
-
-const ROUTES: [&str; 7] = [
-    "login",
-    "token",
-    "logout",
-    "backchannel_logout",
-    "well_known",
-    "management",
-    "other",
-];
-
-const OUTCOMES: [&str; 10] = [
-    "ok",
-    "invalid_request",
-    "invalid_grant",
-    "invalid_scope",
-    "unsupported_grant_type",
-    "temporarily_unavailable",
-    "server_error",
-    "invalid_token",
-    "access_denied",
-    "aborted",
-];
-
-const LOGOUT_TOKENS: [&str; 20] = [
-    "session_ended",
-    "subject_ended",
-    "turned_away",
-    "fault",
-    "too_long",
-    "malformed",
-    "critical",
-    "type",
-    "unknown_key",
-    "algorithm",
-    "signature",
-    "claims",
-    "issuer",
-    "audience",
-    "time",
-    "expired",
-    "event",
-    "no_subject",
-    "nonce",
-    "replayed",
-];
 
 fn over_the_mock() -> TestGateway {
     TestGateway::start(&[])
@@ -85,10 +39,7 @@ fn send(gateway: &TestGateway, path: &str, body: &Value) -> (u16, Value) {
 }
 
 fn with(session: &Value, more: &[(&str, &str)]) -> Value {
-    let mut body = json!({
-        "session_id": session["session_id"],
-        "session_token": session["session_token"],
-    });
+    let mut body = pair(session);
     for (name, value) in more {
         body[*name] = json!(value);
     }
@@ -101,98 +52,39 @@ fn requests(route: &str, outcome: &str) -> String {
     format!("auth_gateway_requests_total{{route=\"{route}\",outcome=\"{outcome}\"}}")
 }
 
+/// The reference page has the values of each label. These are all of their combinations.
 #[test]
 fn every_series_exists_before_the_first_event() {
     let gateway = over_the_mock();
     let first = exposition(&gateway);
-    for route in ROUTES {
-        for outcome in OUTCOMES {
-            assert_eq!(first.count(&requests(route, outcome)), 0);
+    for (metric, count) in [
+        ("requests_total", 7 * 10),
+        ("iam_calls_total", 6 * 10),
+        ("key_reloads_total", 2 * 2),
+    ] {
+        let begin = format!("auth_gateway_{metric}{{");
+        let series = first.names().into_iter();
+        let series = series.filter(|series| series.starts_with(&begin));
+        assert_eq!(series.count(), count, "{metric}");
+    }
+    for series in first.names() {
+        let metric = series.split('{').next().expect("a name");
+        let counts = metric.ends_with("_total") || metric.ends_with("_count");
+        // The first probe may have been made.
+        let is_probe = series.contains("operation=\"probe\"");
+        if counts && !is_probe && !metric.starts_with("process_") {
+            assert_eq!(first.count(series), 0, "{series}");
         }
-        let durations = "auth_gateway_request_duration_seconds_count";
-        assert_eq!(first.count(&format!("{durations}{{route=\"{route}\"}}")), 0);
-    }
-    for source in ["hit", "shared", "miss", "coalesced", "stale"] {
-        let labels = format!("source=\"{source}\",iam=\"mock\"");
-        let series = format!("auth_gateway_exchanges_total{{{labels}}}");
-        assert_eq!(first.count(&series), 0);
-    }
-    for operation in ["login", "introspection", "logout", "keys", "probe"] {
-        for outcome in [
-            "ok",
-            "refused",
-            "unreachable",
-            "timed_out",
-            "failed",
-            "throttled",
-            "unreadable",
-            "misconfigured",
-            "saturated",
-            "circuit_open",
-        ] {
-            let labels = format!("operation=\"{operation}\",outcome=\"{outcome}\",iam=\"mock\"");
-            first.count(&format!("auth_gateway_iam_calls_total{{{labels}}}"));
-        }
-        let labels = format!("operation=\"{operation}\",iam=\"mock\"");
-        let circuit = format!("auth_gateway_iam_circuit{{{labels}}}");
-        assert_eq!(first.count(&circuit), 0);
-        first.count(&format!(
-            "auth_gateway_iam_call_duration_seconds_count{{{labels}}}"
-        ));
-    }
-    for outcome in LOGOUT_TOKENS {
-        let labels = format!("outcome=\"{outcome}\",iam=\"mock\"");
-        let series = format!("auth_gateway_logout_tokens_total{{{labels}}}");
-        assert_eq!(first.count(&series), 0);
-    }
-    let unfinished = "auth_gateway_unfinished_logouts{iam=\"mock\"}";
-    assert_eq!(first.count(unfinished), 0);
-    for outcome in ["finished", "expired", "rejected", "dropped"] {
-        let labels = format!("outcome=\"{outcome}\",iam=\"mock\"");
-        let series = format!("auth_gateway_unfinished_logouts_ended_total{{{labels}}}");
-        assert_eq!(first.count(&series), 0);
     }
     for purpose in ["signing", "sealing"] {
-        assert_eq!(
-            first.count(&format!("auth_gateway_keys{{purpose=\"{purpose}\"}}")),
-            1
-        );
         let labels = format!("purpose=\"{purpose}\"");
+        let keys = format!("auth_gateway_keys{{{labels}}}");
+        assert_eq!(first.count(&keys), 1);
         let age = first.only("auth_gateway_key_age_seconds", &labels);
         assert!(age.contains("kid=\""), "{age}");
-        assert_eq!(
-            first.count(&format!("auth_gateway_keys_unreadable{{{labels}}}")),
-            0
-        );
-        for outcome in ["taken", "refused"] {
-            let labels = format!("{labels},outcome=\"{outcome}\"");
-            assert_eq!(
-                first.count(&format!("auth_gateway_key_reloads_total{{{labels}}}")),
-                0
-            );
-        }
     }
-    for limit in ["account", "address", "replica"] {
-        let labels = format!("limit=\"{limit}\",iam=\"mock\"");
-        let series = format!("auth_gateway_logins_throttled_total{{{labels}}}");
-        assert_eq!(first.count(&series), 0);
-    }
-    assert_eq!(first.count("auth_gateway_logins_untracked_total"), 0);
-    for reason in ["behind", "full", "idle"] {
-        let series = format!("auth_gateway_shed_total{{reason=\"{reason}\"}}");
-        assert_eq!(first.count(&series), 0);
-    }
-    assert_eq!(first.count("auth_gateway_log_lines_dropped_total"), 0);
-    for cache in ["liveness", "permissions"] {
-        for metric in ["cache_entries", "cache_bytes"] {
-            let series = format!("auth_gateway_{metric}{{cache=\"{cache}\"}}");
-            assert_eq!(first.count(&series), 0);
-        }
-    }
-    first.only(
-        "auth_gateway_build_info",
-        &format!("version=\"{}\"", auth_gateway::VERSION),
-    );
+    let version = format!("version=\"{}\"", auth_gateway::VERSION);
+    first.only("auth_gateway_build_info", &version);
 }
 
 #[test]
@@ -205,6 +97,7 @@ fn content_type_and_format_of_the_metrics_match() {
         "application/openmetrics-text; version=1.0.0; charset=utf-8"
     );
     assert_eq!(answer.header("cache-control"), Some("no-store"));
+    Exposition::parse(&answer.body);
 }
 
 #[test]
@@ -281,7 +174,7 @@ fn number_of_series_is_independent_of_the_number_of_users() {
     let read: Permissions = [Permission::parse("read").expect("a name")]
         .into_iter()
         .collect();
-    for number in 0..1_000 {
+    for number in 0..50 {
         let user = User::new(
             format!("user{number}@example.test"),
             "secret".into(),
@@ -294,7 +187,7 @@ fn number_of_series_is_independent_of_the_number_of_users() {
     let gateway = TestGateway::with_adapter(Arc::new(Mock::new(Arc::new(directory))), clock, &[]);
     let before = exposition(&gateway);
     let mut connection = Connection::to(gateway.addresses().public);
-    for number in 0..1_000 {
+    for number in 0..50 {
         let login = json!({"email": format!("user{number}@example.test"), "password": "secret"});
         let session = connection
             .send(post(LOGIN, &login.to_string()))
@@ -312,7 +205,7 @@ fn number_of_series_is_independent_of_the_number_of_users() {
         ("token", "ok"),
         ("other", "invalid_request"),
     ] {
-        assert_eq!(after.count(&requests(route, outcome)), 1_000);
+        assert_eq!(after.count(&requests(route, outcome)), 50);
     }
     let written = format!("{:?}", after.names());
     assert!(

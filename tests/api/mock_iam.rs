@@ -1,17 +1,15 @@
 //! The mock over the wire, with the Keycloak adapter.
 
-use std::sync::{Arc, LazyLock, mpsc};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use actix_web::rt::System;
 use auth_gateway_dev::{MockIam, MockIamSettings, Namespace, Namespaces};
 use iam_adapters::keycloak::KeycloakSettings;
 use iam_adapters::settings::AdapterSettings as _;
 use iam_adapters::{Clock, IamAdapter, OAuth2ClientSettings};
 use mock_iam::Users;
 use mock_iam::wire::{RealmKeys, ServerSettings};
-use tokio::sync::oneshot;
+use test_support::gateway::Running;
 
 mod administrator;
 mod conformance;
@@ -35,8 +33,7 @@ struct RunningMock {
     url: String,
     namespaces: Arc<Namespaces>,
     permissions_client: Option<String>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _running: Running,
 }
 
 impl RunningMock {
@@ -68,24 +65,17 @@ impl RunningMock {
             clock,
             keys: Arc::clone(&KEYS),
         };
-        let (bound, running_mock) = mpsc::channel();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let thread = thread::spawn(move || {
-            System::new().block_on(async move {
-                let mock = MockIam::build(settings).expect("a free port");
-                let namespaces = Arc::clone(mock.namespaces());
-                bound.send((mock.address(), namespaces)).expect("a test");
-                let stopped = async move { drop(stopped.await) };
-                mock.run_until_stopped(stopped).await.expect("a listener");
-            });
+        let ((address, namespaces), running) = Running::start(move |stopped| {
+            let mock = MockIam::build(settings).expect("a free port");
+            let needed = (mock.address(), Arc::clone(mock.namespaces()));
+            let stopped = async move { drop(stopped.await) };
+            (needed, mock.run_until_stopped(stopped))
         });
-        let (address, namespaces) = running_mock.recv().expect("the mock started");
         Self {
             url: format!("http://{address}"),
             namespaces,
             permissions_client,
-            stop: Some(stop),
-            thread: Some(thread),
+            _running: running,
         }
     }
 
@@ -122,16 +112,4 @@ fn adapter(settings: &KeycloakSettings) -> Arc<dyn IamAdapter> {
     let clock = Arc::new(iam_adapters::clock::SystemClock::default());
     let adapter = settings.connect("iam.keycloak", clock, Duration::from_secs(5), None);
     adapter.expect("usable settings")
-}
-
-impl Drop for RunningMock {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take()
-            && let Err(panic) = thread.join()
-            && !thread::panicking()
-        {
-            std::panic::resume_unwind(panic);
-        }
-    }
 }

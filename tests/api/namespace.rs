@@ -8,8 +8,8 @@ use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderValue};
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use test_support::client::{Client, Response, Session, http_client_builder};
-use test_support::contract::Contract;
+use test_support::client::{Client, Response, Session};
+use test_support::endpoints::CONTROL;
 use test_support::gateway::{TestGateway, manual_clock};
 
 pub(crate) const ALICE: &str = "alice@example.test";
@@ -17,8 +17,6 @@ pub(crate) const BOB: &str = "bob@example.test";
 pub(crate) const READ: &str = "urn:shop:orders:order:read";
 pub(crate) const WRITE: &str = "urn:shop:orders:order:write";
 pub(crate) const BROWSE: &str = "urn:shop:catalog:item:read";
-
-const BASE: &str = "/mock/v1";
 
 /// A gateway with the mock and its demo users, by a clock that stands still.
 pub(crate) fn gateway() -> TestGateway {
@@ -34,8 +32,6 @@ pub(crate) fn gateway_with(overrides: &[(&str, &str)]) -> TestGateway {
 #[derive(Debug, Clone)]
 pub(crate) struct Namespace {
     api: Client,
-    http: reqwest::Client,
-    management: String,
     /// If it belongs to no test.
     _gateway: Option<Arc<TestGateway>>,
 }
@@ -71,12 +67,7 @@ impl Namespace {
     fn with(app: &TestGateway, headers: HeaderMap) -> Self {
         let addresses = app.addresses();
         Self {
-            http: http_client_builder()
-                .default_headers(headers.clone())
-                .build()
-                .expect("an HTTP client"),
             api: Client::with(headers, addresses.public, addresses.management),
-            management: format!("http://{}", addresses.management),
             _gateway: None,
         }
     }
@@ -89,21 +80,8 @@ impl Namespace {
         headers: &[(&str, &str)],
         body: impl Into<Vec<u8>>,
     ) -> Response {
-        let path = format!("{BASE}{path}");
-        let url = format!("{}{path}", self.management);
-        let mut request = self.http.request(method.clone(), url).body(body.into());
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let answer = request.send().await.expect("an answer");
-        let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
-        let body = answer.bytes().await.expect("a whole answer").to_vec();
-        Contract::of_the_control().check(method.as_str(), &path, status, &headers, &body);
-        Response {
-            status,
-            headers,
-            body,
-        }
+        let path = format!("{CONTROL}{path}");
+        self.api.control(method, &path, headers, body).await
     }
 
     /// Sends JSON.

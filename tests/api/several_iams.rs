@@ -6,7 +6,7 @@ use test_support::gateway::{TestGateway, two_scripted_keycloaks_settings};
 use test_support::keys::TestKeys;
 use test_support::logout_token::logout_token;
 use test_support::scripted_upstream::keycloak::{
-    INTROSPECTION, LOGOUT, PERMISSIONS, SUBJECT, TOKEN, inactive, refusal,
+    INTROSPECTION, PERMISSIONS, SUBJECT, TOKEN, inactive, refusal,
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
@@ -87,38 +87,6 @@ async fn each_iam_serves_the_users_of_its_domains_and_their_sub_has_its_prefix()
     assert_eq!(iams.sub(&other).await, json!(format!("other-{SUBJECT}")));
     assert_eq!(iams.gateway.log_out(&other).await.status, 200);
     assert_eq!(iams.calls("logout").await, [0, 1]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn iam_that_is_away_degrades_the_replica_and_users_of_the_other_one_are_served() {
-    let iams = TwoIams::new(&[]).await;
-    for path in [TOKEN, INTROSPECTION, LOGOUT] {
-        iams.other.on(path, Answer::text(503, "text/plain", "away"));
-    }
-    let password = "password".into();
-    let failed = iams.gateway.log_in("alice@other.test", &password).await;
-    assert_eq!(failed.status, 500);
-    iams.gateway
-        .wait_for_readiness("degraded", &["failed"])
-        .await;
-    let ready = iams.gateway.ready().await;
-    assert_eq!(ready.status, 200);
-    let ready = ready.json();
-    assert_eq!(ready["reasons"][0]["iam"], json!("other"));
-    let states = ready["iams"].as_array().expect("a list").iter();
-    let states: Vec<_> = states
-        .map(|iam| (&iam["name"], &iam["last_result"]))
-        .collect();
-    assert_eq!(
-        states,
-        [
-            (&json!("one"), &json!("ok")),
-            (&json!("other"), &json!("failed"))
-        ]
-    );
-    let session = iams.log_in("alice@example.test").await;
-    assert_eq!(iams.sub(&session).await, json!(SUBJECT));
-    assert!(iams.one.requests().len() > 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use test_support::endpoints::LOGIN;
 use test_support::gateway::{PUBLIC_URL, TestGateway, two_scripted_keycloaks_settings};
-use test_support::scripted_upstream::keycloak::TOKEN;
+use test_support::scripted_upstream::keycloak::{INTROSPECTION, TOKEN, inactive};
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use test_support::wait::until;
 use test_support::wire::{ALICE, Connection, fetch, get, post};
@@ -55,6 +55,10 @@ async fn status_page_has_the_facts_of_readiness() {
         ScriptedUpstream::keycloak().await,
         ScriptedUpstream::keycloak().await,
     );
+    for iam in [&one, &other] {
+        // The probe introspects a made-up token.
+        iam.once(INTROSPECTION, inactive());
+    }
     other.on(TOKEN, Answer::text(503, "text/plain", "<b>down</b>"));
     let (one_url, other_url) = (one.url(), other.url());
     let settings = two_scripted_keycloaks_settings(&one_url, &other_url);
@@ -65,6 +69,10 @@ async fn status_page_has_the_facts_of_readiness() {
     assert_eq!(page.status, 200);
     let html = page.body;
     assert_eq!(readiness["status"], "degraded");
+    assert_eq!(readiness["reasons"][0]["iam"], "other");
+    let results = readiness["iams"].as_array().expect("a list").iter();
+    let results: Vec<_> = results.map(|iam| &iam["last_result"]).collect();
+    assert_eq!(results, ["ok", "failed"]);
     let mut facts = vec!["<p class=\"degraded\">degraded: ".to_owned()];
     facts.extend(["all others", "other.test"].map(|domains| format!("<td>{domains}</td>")));
     let cell = |value: &Value| format!("<td>{}</td>", value.as_str().expect("text"));

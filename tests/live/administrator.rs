@@ -33,16 +33,12 @@ pub(crate) enum PermissionsFrom {
     Realm,
 }
 
-/// Wraps an adapter.
-type Around = fn(Arc<dyn IamAdapter>) -> Arc<dyn IamAdapter>;
-
 /// An administrator, and the adapter under test for the realm.
 #[derive(Debug)]
 pub(crate) struct Administrator {
     pub(crate) api: AdminApi,
     pub(crate) keycloak: Keycloak,
     from: PermissionsFrom,
-    around: Around,
     adapter: Arc<dyn IamAdapter>,
     /// The path of the roles that are permissions, and that of a user's role mappings.
     roles: Vec<String>,
@@ -57,8 +53,8 @@ pub(crate) const FAILURES_THAT_LOCK: usize = 5;
 const ATTEMPTS_MAX: usize = 100;
 
 impl Administrator {
-    /// Administers the realm; `around` wraps the adapter.
-    pub(crate) async fn new(keycloak: &Keycloak, from: PermissionsFrom, around: Around) -> Self {
+    /// Administers the realm.
+    pub(crate) async fn new(keycloak: &Keycloak, from: PermissionsFrom) -> Self {
         let api = AdminApi::new(keycloak.clone());
         let realm = api.get(&[]).await;
         let mut states = vec![AccountState::Disabled, AccountState::Incomplete];
@@ -81,8 +77,7 @@ impl Administrator {
             api,
             keycloak: keycloak.clone(),
             from,
-            around,
-            adapter: around(connect(&settings(keycloak, from, ClaimSources::NONE))),
+            adapter: connect(&settings(keycloak, from, ClaimSources::NONE)),
             roles,
             mappings,
             states,
@@ -154,7 +149,7 @@ impl Administrator {
     }
 
     /// Assigns roles to a user, or removes them.
-    pub(crate) async fn map(&self, method: Method, user: &Subject, names: &[&str]) {
+    async fn map(&self, method: Method, user: &Subject, names: &[&str]) {
         let mut roles = Vec::new();
         for name in names {
             roles.push(self.role(name).await);
@@ -293,7 +288,7 @@ impl Fixture for Administrator {
     }
 
     fn adapter_with_claims(&self, claims: ClaimSources) -> Arc<dyn IamAdapter> {
-        (self.around)(connect(&self.settings(claims)))
+        connect(&self.settings(claims))
     }
 
     fn claim_members(&self) -> ClaimMembers {

@@ -3,6 +3,7 @@
 use reqwest::Method;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
+use test_support::json::with;
 use test_support::suite::unique_name;
 
 use crate::admin_api::AdminApi;
@@ -12,7 +13,7 @@ use crate::keycloak::Keycloak;
 pub(crate) async fn another_realm(more: &Value) -> Keycloak {
     let shared = Keycloak::shared();
     let name = format!("Outlet {}", unique_name());
-    let mut realm = json!({
+    let realm = json!({
         "realm": name,
         "enabled": true,
         // The clients of these tests use plain http from any address.
@@ -25,10 +26,9 @@ pub(crate) async fn another_realm(more: &Value) -> Keycloak {
             "directAccessGrantsEnabled": true,
         }],
     });
-    let members = realm.as_object_mut().expect("an object");
-    members.extend(more.as_object().expect("an object").clone());
+    let realm = Some(with(realm, more));
     let server = AdminApi::new(shared.clone());
-    let made = server.call_server(Method::POST, &[], Some(realm)).await;
+    let made = server.call_server(Method::POST, &[], realm).await;
     assert_eq!(made.status, 201, "{}", made.body);
     Keycloak {
         realm: name,

@@ -91,22 +91,6 @@ async fn token_has_the_claims_of_the_mappers_and_a_change_after_the_freshness_or
     assert_eq!(named(&claims(&session).await, &all), after, "of one user");
 }
 
-#[tokio::test]
-#[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn missing_required_claim_is_a_backend_error_until_keycloak_states_it() {
-    let live = LiveFixture::new().await;
-    let user = live.user(&[READ]).await;
-    let table = json!({"department": {"member": "live_department", "required": true}});
-    let gateway = gateway(&live, &table);
-    let session = session_of(&gateway, &user).await;
-    let refused = gateway.exchange(&session, READ).await;
-    refused.is_error(500, "server_error");
-    set(&live, &user, &json!({"live_department": "sales"})).await;
-    live.outlive_freshness();
-    let token = gateway.exchange(&session, READ).await.token();
-    assert_eq!(token.claims()["department"], "sales");
-}
-
 /// The program, whose log has the reason.
 #[tokio::test]
 #[ignore = "needs a real Keycloak: tests/run starts one"]

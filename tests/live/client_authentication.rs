@@ -15,6 +15,7 @@ use rcgen::{
 use reqwest::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_support::json::with;
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use test_support::suite::{READ, session_of};
 use test_support::wait::until;
@@ -24,7 +25,7 @@ use crate::another_realm::gateway_client;
 use crate::fixture::LiveFixture;
 use crate::keycloak::Instance;
 use crate::misconfigured::check;
-use crate::process::Process;
+use crate::process::{Process, borrowed};
 
 /// The clients that authenticate by an assertion of their own, by one of another authority, and by TLS. The
 /// last has a secret.
@@ -180,16 +181,14 @@ impl Scene {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .expect("after 1970");
-        let mut claims = json!({
+        let claims = json!({
             "iss": self.kubernetes.url(),
             "sub": SUBJECT,
             "aud": self.issuer(),
             "iat": now.as_secs(),
             "exp": now.as_secs() + 3600,
         });
-        for (name, value) in changes.as_object().expect("claims") {
-            claims[name] = value.clone();
-        }
+        let claims = with(claims, changes);
         let claims = claims.as_object().expect("claims").clone();
         let claims = JwtPayload::from_map(claims).expect("claims");
         let mut header = JwsHeader::new();
@@ -267,13 +266,6 @@ fn write(folder: &Path, name: &str, content: &str) {
     fs::write(&new, content).expect("written");
     fs::set_permissions(&new, Permissions::from_mode(0o600)).expect("a mode");
     fs::rename(new, file).expect("renamed");
-}
-
-fn borrowed(settings: &[(String, String)]) -> Vec<(&str, &str)> {
-    let settings = settings.iter();
-    settings
-        .map(|(key, value)| (key.as_str(), value.as_str()))
-        .collect()
 }
 
 /// The method works from login to logout, a bad file is not used, and a changed one is, without a restart.

@@ -1,14 +1,7 @@
 //! The conformance suite of adapters, with the Keycloak adapter and a real Keycloak.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use iam_adapters::IamAdapter;
-use iam_adapters::clock::SystemClock;
-use iam_adapters::resilient::CallLimit;
 use iam_conformance::{AccountState, Fixture as _, logins};
 use serde_json::json;
-use test_support::resilient::resilient;
 
 use crate::administrator::{Administrator, FAILURES_THAT_LOCK, PermissionsFrom};
 use crate::another_realm::another_realm;
@@ -20,23 +13,7 @@ use crate::version::{LogoutTokens, Version};
 async fn adapter_passes_the_conformance_suite() {
     let keycloak = Keycloak::shared();
     let client = PermissionsFrom::Client;
-    iam_conformance::all(&Administrator::new(&keycloak, client, |bare| bare).await).await;
-}
-
-#[tokio::test]
-#[ignore = "needs a real Keycloak: tests/run starts one"]
-async fn resilient_adapter_passes_the_conformance_suite() {
-    let guarded = |bare| {
-        let limit = CallLimit {
-            deadline: Duration::from_secs(60),
-            concurrency: 4,
-        };
-        let clock = Arc::new(SystemClock::default());
-        Arc::new(resilient(bare, limit, clock)) as Arc<dyn IamAdapter>
-    };
-    let keycloak = Keycloak::shared();
-    let client = PermissionsFrom::Client;
-    iam_conformance::all(&Administrator::new(&keycloak, client, guarded).await).await;
+    iam_conformance::all(&Administrator::new(&keycloak, client).await).await;
 }
 
 /// In a realm whose name needs percent-encoding. Its logout tokens are read if there is one for each
@@ -46,7 +23,7 @@ async fn resilient_adapter_passes_the_conformance_suite() {
 async fn adapter_with_realm_roles_passes_the_conformance_suite() {
     let keycloak = another_realm(&json!({})).await;
     let realm = PermissionsFrom::Realm;
-    let administrator = Administrator::new(&keycloak, realm, |bare| bare).await;
+    let administrator = Administrator::new(&keycloak, realm).await;
     if Version::of_environment().logout_tokens != LogoutTokens::ForEachSession {
         return iam_conformance::all(&administrator).await;
     }
@@ -67,7 +44,7 @@ async fn locked_account_is_refused_until_it_is_unlocked() {
     });
     let keycloak = another_realm(&locking).await;
     let realm = PermissionsFrom::Realm;
-    let administrator = Administrator::new(&keycloak, realm, |bare| bare).await;
+    let administrator = Administrator::new(&keycloak, realm).await;
     let states = administrator.account_states();
     assert!(states.contains(&AccountState::Locked));
     let kept = logins::inactive_account_is_refused_until_it_is_active(&administrator).await;

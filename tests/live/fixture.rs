@@ -3,8 +3,10 @@
 use std::fs;
 use std::sync::Arc;
 
+use iam_adapters::{Authenticated, ClientContext, Credentials, IamAdapter, IamError};
 use iam_conformance::{Account, Fixture};
 use jiff::Timestamp;
+use secrecy::SecretString;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use test_support::ManualClock;
@@ -52,8 +54,7 @@ impl LiveFixture {
     }
 
     pub(crate) async fn with_keycloak(keycloak: &Keycloak, permissions: PermissionsFrom) -> Self {
-        let administrator = Administrator::new(keycloak, permissions, |bare| bare).await;
-        let administrator = Arc::new(administrator);
+        let administrator = Arc::new(Administrator::new(keycloak, permissions).await);
         let iam = Arc::<Administrator>::clone(&administrator);
         Self {
             keycloak: keycloak.clone(),
@@ -109,6 +110,17 @@ impl<S: Fixture + 'static> ServerFixture<S> {
         let settings = [&LONG_DEADLINES[..], &FRESHNESS_SETTINGS, more].concat();
         self.iam.gateway_with(&settings)
     }
+}
+
+/// A login by the adapter alone.
+pub(crate) async fn log_in(
+    adapter: &dyn IamAdapter,
+    email: &str,
+    password: impl Into<SecretString>,
+) -> Result<Authenticated, IamError> {
+    let credentials = Credentials::new(email.to_owned(), password.into()).expect("credentials");
+    let client = ClientContext::default();
+    adapter.authenticate(&credentials, &client).await
 }
 
 /// A timestamp of the API in seconds since 1970.

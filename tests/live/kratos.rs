@@ -2,16 +2,15 @@
 
 mod server;
 
-use iam_adapters::{
-    Authenticated, ClientContext, Credentials, IamError, Introspection, Refusal, UpstreamSession,
-};
+use iam_adapters::{Authenticated, IamError, Introspection, Refusal, UpstreamSession};
 use iam_conformance::{Account, AccountState, Fixture as _};
-use reqwest::{Method, StatusCode};
+use reqwest::StatusCode;
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 use test_support::gateway::TestGateway;
-use test_support::suite::{IamFixture, READ, WRITE, for_each_test};
+use test_support::suite::{IamFixture, READ, WRITE};
 
+use crate::fixture;
 use crate::outage::RestartableIam;
 use crate::process::gateway;
 use crate::secrecy::no_secret_is_written;
@@ -20,10 +19,8 @@ use crate::settings_file::{block, works};
 use server::{KratosFixture, Server, adapter};
 
 async fn log_in(server: &Server, user: &Account) -> Result<Authenticated, IamError> {
-    let credentials = Credentials::new(user.email.clone(), user.password.clone());
-    let credentials = credentials.expect("credentials");
-    let client = ClientContext::default();
-    server.adapter().authenticate(&credentials, &client).await
+    let password = user.password.clone();
+    fixture::log_in(&*server.adapter(), &user.email, password).await
 }
 
 async fn session_of(server: &Server, user: &Account) -> UpstreamSession {
@@ -38,7 +35,7 @@ async fn adapter_passes_the_conformance_suite() {
 
 #[tokio::test]
 #[ignore = "needs a real Kratos: tests/run --full builds it"]
-async fn each_refusal_has_its_reason_in_the_log() {
+async fn each_refusal_has_its_own_reason_with_the_right_password_alone() {
     let KratosFixture { server, iam } = KratosFixture::start().await;
     let user = iam.user(&[READ]).await;
     for (state, refusal) in [
@@ -196,43 +193,21 @@ async fn outage_is_reported_as_such_and_ends_without_a_restart() {
 /// Attributes that users may change themselves are claims only if the settings name them.
 #[tokio::test]
 #[ignore = "needs a real Kratos: tests/run --full builds it"]
-async fn trait_is_a_claim_and_never_a_permission() {
+async fn trait_is_a_claim() {
     let KratosFixture { server, iam } = KratosFixture::start().await;
     let user = iam.user(&[READ]).await;
     let claims = json!({"email": {"member": "/traits/email"}});
     let adapter = adapter(server.url(), &claims);
     let session = session_of(&server, &user).await;
-    let path = ["identities", user.subject.as_str()];
-    let public = json!([{"op": "remove", "path": "/metadata_public/permissions"}]);
-    server.administer(Method::PATCH, &path, &public).await;
-    let Ok(Introspection::Active {
-        permissions,
-        claims,
-        ..
-    }) = adapter.introspect(&session).await
-    else {
-        panic!("inactive");
+    let introspected = adapter.introspect(&session).await;
+    let Ok(Introspection::Active { claims, .. }) = introspected else {
+        panic!("{introspected:?}");
     };
-    assert!(permissions.iter().next().is_none());
     assert_eq!(claims.to_json()["email"], json!(user.email));
 }
 
-macro_rules! api_suite {
-    ($($module:ident::$test:ident,)*) => {
-        mod api_suite {
-            use test_support::suite;
-
-            use super::KratosFixture;
-
-            $(
-                #[tokio::test]
-                #[ignore = "needs a real Kratos: tests/run --full builds it"]
-                async fn $test() {
-                    suite::$module::$test(&KratosFixture::start().await.iam).await;
-                }
-            )*
-        }
-    };
-}
-
-for_each_test!(api_suite);
+test_support::suite::for_each_test!(
+    api_suite,
+    "needs a real Kratos: tests/run --full builds it",
+    { super::KratosFixture::start().await.iam }
+);

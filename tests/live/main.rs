@@ -8,12 +8,27 @@
     reason = "tests use the machine's time, own clients and variables that choose what is tested"
 )]
 
+/// What of the suite of the API depends on the IAM, as tests that need this, each with a fixture of its own.
+macro_rules! api_suite {
+    ($needs:tt $fixture:tt $($module:ident::$test:ident,)*) => {
+        mod api_suite {
+            use test_support::suite;
+
+            $(
+                #[tokio::test]
+                #[ignore = $needs]
+                async fn $test() {
+                    suite::$module::$test(&$fixture).await;
+                }
+            )*
+        }
+    };
+}
+
 mod addresses;
 mod admin_api;
-mod administered;
 mod administrator;
 mod another_realm;
-mod api_suite;
 mod backchannel_logout;
 mod claims;
 mod client_authentication;
@@ -38,3 +53,7 @@ mod settings_file;
 mod several_iams;
 mod traces;
 mod version;
+
+test_support::suite::for_each_test!(api_suite, "needs a real Keycloak: tests/run starts one", {
+    crate::fixture::LiveFixture::new().await.iam
+});

@@ -10,7 +10,7 @@ use test_support::suite::{READ, session_of};
 
 use crate::fixture::LiveFixture;
 use crate::keycloak::Keycloak;
-use crate::process::{Process, gateway};
+use crate::process::{Process, borrowed, gateway};
 
 /// A misconfiguration, its code in readiness, and its text in the log.
 pub(crate) struct MisconfigurationCase {
@@ -52,10 +52,7 @@ impl MisconfigurationCase {
     }
 
     fn settings(&self) -> Vec<(&str, &str)> {
-        let settings = self.settings.iter();
-        settings
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .collect()
+        borrowed(&self.settings)
     }
 }
 

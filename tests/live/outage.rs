@@ -11,7 +11,7 @@ use test_support::suite::{IamFixture, READ, session_of};
 use crate::administrator::PermissionsFrom;
 use crate::fixture::LiveFixture;
 use crate::keycloak::{Instance, Killed};
-use crate::process::Process;
+use crate::process::{Process, borrowed};
 use crate::version::Version;
 
 /// Without probes, readiness shows the results of the test's requests only.
@@ -196,9 +196,5 @@ async fn everything_works_again(gateway: &TestGateway, user: &Account) {
 
 /// A gateway that probes often, and logs the results.
 fn watching(server: &impl RestartableIam) -> Process {
-    let settings = server.settings();
-    let settings = settings
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()));
-    Process::start(&settings.chain([MANY_PROBES]).collect::<Vec<_>>())
+    Process::start(&[&borrowed(&server.settings())[..], &[MANY_PROBES]].concat())
 }

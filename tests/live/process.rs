@@ -19,6 +19,14 @@ pub(crate) fn gateway(arguments: &[&str], settings: &[(&str, &str)]) -> Command 
     GATEWAY.command(arguments, &[&LONG_DEADLINES[..], settings].concat())
 }
 
+/// Settings as arguments.
+pub(crate) fn borrowed(settings: &[(String, String)]) -> Vec<(&str, &str)> {
+    let settings = settings.iter();
+    settings
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect()
+}
+
 /// A gateway that serves.
 #[derive(Debug)]
 pub(crate) struct Process {

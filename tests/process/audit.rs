@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use test_support::endpoints::{LOGIN, LOGOUT, RESET, TOKEN};
+use test_support::endpoints::{LOGIN, LOGOUT, RESET};
+use test_support::files::write_private;
 use test_support::keys::TestKeys;
 use test_support::program::{Ended, Program};
 use test_support::wait::until_ok_blocking;
-use test_support::wire::{ALICE, Answer, fetch, get, post};
+use test_support::wire::{ALICE, Answer, exchange, fetch, get, logout, post, with_header};
 
 use crate::GATEWAY;
 
@@ -84,9 +85,8 @@ impl Gateway {
 
     fn reset_login_limits(&self) -> Answer {
         let reset = post(RESET, r#"{"email":"alice@example.test"}"#);
-        let bearer = format!("\r\nAuthorization: Bearer {TOKEN_OF_OPERATORS}\r\n");
-        let reset = reset.replacen("\r\n", &bearer, 1);
-        fetch(self.management, reset)
+        let bearer = format!("Authorization: Bearer {TOKEN_OF_OPERATORS}");
+        fetch(self.management, with_header(&bearer, &reset))
     }
 
     /// The value of a series.
@@ -170,8 +170,7 @@ fn renamed_file_is_made_again_with_and_without_a_signal_and_no_line_is_lost() {
         fs::rename(&path, folder.path(&format!("audit.log.{number}"))).expect("renamed");
         if number == 2 {
             // As logrotate with `create` and `postrotate`.
-            fs::write(&path, "").expect("made");
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("private");
+            write_private(&path, "");
             gateway.program.signal("HUP");
             gateway
                 .program
@@ -198,7 +197,8 @@ fn full_disk_delays_no_operation_and_is_visible() {
     let line = gateway.program.logged("the audit log cannot be written");
     assert_eq!(line["level"], "ERROR");
     assert_eq!(gateway.metric("auth_gateway_audit_unwritable"), "1");
-    assert_eq!(gateway.post(LOGOUT, &pair(&session)).status, 200);
+    let logged_out = fetch(gateway.public, logout(&session.json()));
+    assert_eq!(logged_out.status, 200);
     let log = gateway.stop().log();
     let lost: u64 = log
         .iter()
@@ -207,15 +207,6 @@ fn full_disk_delays_no_operation_and_is_visible() {
         .sum();
     // Start, two kinds of keys, login, logout, stop.
     assert_eq!(lost, 6);
-}
-
-fn pair(session: &Answer) -> String {
-    let session = session.json();
-    let pair = json!({
-        "session_id": session["session_id"],
-        "session_token": session["session_token"],
-    });
-    pair.to_string()
 }
 
 #[test]
@@ -251,11 +242,14 @@ fn log_that_fails_closed_refuses_logins_while_it_cannot_be_written_and_never_a_l
     });
     let answer = gateway.reset_login_limits();
     assert_eq!(answer.status, 503, "{}", answer.body);
-    let mut exchange: Value = serde_json::from_str(&pair(&session)).expect("JSON");
-    exchange["grant_type"] = json!("session");
-    assert_eq!(gateway.post(TOKEN, &exchange.to_string()).status, 200);
-    assert_eq!(gateway.post(LOGOUT, &pair(&session)).status, 200);
-    assert_eq!(gateway.post(TOKEN, &exchange.to_string()).status, 401);
+    let session = session.json();
+    for (request, status) in [
+        (exchange(&session), 200),
+        (logout(&session), 200),
+        (exchange(&session), 401),
+    ] {
+        assert_eq!(fetch(gateway.public, request).status, status);
+    }
 
     fs::remove_dir(&path).expect("removed");
     gateway.program.logged("the audit log can be written again");
@@ -419,20 +413,4 @@ fn changed_and_unreadable_keys_have_lines() {
     let detail = last["detail"].as_str().expect("a detail");
     assert!(detail.contains("broken.jwk"), "{detail}");
     gateway.stop();
-}
-
-#[test]
-fn unusable_file_is_reported_with_what_to_do() {
-    let folder = AuditFolder::new();
-    let settings = [
-        ("audit.destination", "file"),
-        ("audit.file", "/nowhere/audit.log"),
-        ("keys.identifier_key_file", &folder.key()),
-    ];
-    for command in [&["check"][..], &[]] {
-        let ended = GATEWAY.run(command, &settings);
-        assert_eq!(ended.code, Some(64), "{ended:?}");
-        let problem = "audit.file: /nowhere/audit.log: no such file or directory";
-        assert!(ended.everything().contains(problem), "{ended:?}");
-    }
 }

@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
-use test_support::endpoints::{BACKCHANNEL_LOGOUT, LOGIN, LOGOUT, TOKEN};
+use test_support::endpoints::{BACKCHANNEL_LOGOUT, LOGIN};
+use test_support::files::write_private;
 use test_support::gateway::{scripted_keycloak_settings, two_scripted_keycloaks_settings};
 use test_support::logout_token::logout_token;
 use test_support::program::Program;
@@ -14,19 +14,20 @@ use test_support::scripted_upstream::keycloak::{
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use test_support::spans;
-use test_support::wire::{ALICE, Connection, fetch, get, post};
+use test_support::wire::{
+    ALICE, Connection, exchange, fetch, form, get, logout, post, with_header,
+};
 
 use crate::GATEWAY;
 
-/// A request with another header, or several.
-fn with(header: &str, request: &str) -> String {
-    request.replacen("\r\nHost", &format!("\r\n{header}\r\nHost"), 1)
+/// A request with this id.
+fn named(id: &str, request: &str) -> String {
+    with_header(&format!("x-request-id: {id}"), request)
 }
 
 /// A request of the IAM with this logout token.
 fn sent(logout_token: &str) -> String {
-    let form = post(BACKCHANNEL_LOGOUT, &format!("logout_token={logout_token}"));
-    form.replace("application/json", "application/x-www-form-urlencoded")
+    form(BACKCHANNEL_LOGOUT, &format!("logout_token={logout_token}"))
 }
 
 /// The lines of one request.
@@ -93,34 +94,21 @@ async fn line_of_a_request_names_its_iam_if_there_are_several() {
     let other = ALICE.replace("example.test", "other.test");
     let session = connection.send(post(LOGIN, &other)).answer().json();
     iams[1].on(UPSTREAM_LOGOUT, Answer::empty(503));
-    let (id, token) = (&session["session_id"], &session["session_token"]);
-    let logout = json!({"session_id": id, "session_token": token});
-    let exchange = json!({"session_id": id, "session_token": token, "grant_type": "session"});
-    let unknown = json!({"session_id": id, "session_token": "a", "grant_type": "session"});
+    let mut unknown = session.clone();
+    unknown["session_token"] = json!("a");
     let another_client = logout_token(&iams[1].url(), "a", &json!({"aud": "another-client"}));
-    let form = sent(&another_client);
     let requests = [
         ("one", post(LOGIN, ALICE), 200, Some("one")),
         ("other", post(LOGIN, &other), 200, Some("other")),
         ("none", post(LOGIN, "[]"), 400, None),
-        (
-            "logout",
-            post(LOGOUT, &logout.to_string()),
-            500,
-            Some("other"),
-        ),
-        (
-            "exchange",
-            post(TOKEN, &exchange.to_string()),
-            401,
-            Some("other"),
-        ),
-        ("unknown", post(TOKEN, &unknown.to_string()), 401, None),
-        ("form", form, 400, Some("other")),
+        ("logout", logout(&session), 500, Some("other")),
+        ("exchange", exchange(&session), 401, Some("other")),
+        ("unknown", exchange(&unknown), 401, None),
+        ("form", sent(&another_client), 400, Some("other")),
     ];
     for (id, request, status, _) in &requests {
-        let request = with(&format!("x-request-id: {id}"), request);
-        assert_eq!(connection.send(request).answer().status, *status, "{id}");
+        let answer = connection.send(named(id, request)).answer();
+        assert_eq!(answer.status, *status, "{id}");
     }
     let log = program.stop().log();
     for (id, _, _, iam) in requests {
@@ -188,18 +176,12 @@ fn each_request_has_one_log_line_with_all_its_fields() {
     let mut program = GATEWAY.serve(&[]);
     let (public, management) = program.addresses();
     let mut connection = Connection::to(public);
-    let named = |id: &str, request: &str| with(&format!("x-request-id: {id}"), request);
     let session = connection
         .send(named("login", &post(LOGIN, ALICE)))
         .answer()
         .json();
-    let exchange = serde_json::json!({
-        "session_id": session["session_id"],
-        "session_token": session["session_token"],
-        "grant_type": "session",
-    });
     connection
-        .send(named("exchange", &post(TOKEN, &exchange.to_string())))
+        .send(named("exchange", &exchange(&session)))
         .answer();
     let wrong = ALICE.replace("alice-pass", "wrong");
     connection
@@ -263,10 +245,9 @@ fn login_is_logged_with_its_subject_and_never_with_the_email_address() {
     let (public, _) = program.addresses();
     let mut connection = Connection::to(public);
     let mut log_in = |id: &str, email: &str, password: &str| {
-        let body = serde_json::json!({ "email": email, "password": password });
+        let body = json!({ "email": email, "password": password });
         let request = post(LOGIN, &body.to_string());
-        let named = with(&format!("x-request-id: {id}"), &request);
-        connection.send(named).answer().status
+        connection.send(named(id, &request)).answer().status
     };
     let alice = "alice@example.test";
     assert_eq!(log_in("in", alice, "alice-pass"), 200);
@@ -315,7 +296,7 @@ fn proxy_missing_in_the_settings_is_reported_once_if_its_clients_share_limits() 
         ]);
         let (public, _) = program.addresses();
         let wrong = post(LOGIN, &ALICE.replace("alice-pass", "wrong"));
-        let forwarded = with("x-forwarded-for: 203.0.113.9", &wrong);
+        let forwarded = with_header("x-forwarded-for: 203.0.113.9", &wrong);
         let mut connection = Connection::to(public);
         for status in [401, 429, 429, 429] {
             assert_eq!(connection.send(&forwarded).answer().status, status);
@@ -328,53 +309,33 @@ fn proxy_missing_in_the_settings_is_reported_once_if_its_clients_share_limits() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn warning_about_a_call_to_the_iam_has_the_id_of_its_request() {
-    let (keycloak, mut program) = after_the_only_probe().await;
-    let (public, _) = program.addresses();
-    keycloak.on(INTROSPECTION, Answer::empty(503));
-    let mut connection = Connection::to(public);
-    let login = with("x-request-id: login", &post(LOGIN, ALICE));
-    let session = connection.send(login).answer().json();
-    let exchange = serde_json::json!({
-        "session_id": session["session_id"],
-        "session_token": session["session_token"],
-        "grant_type": "session",
-    });
-    let exchange = with(
-        "x-request-id: exchange",
-        &post(TOKEN, &exchange.to_string()),
-    );
-    assert_eq!(connection.send(exchange).answer().status, 500);
-    let log = program.stop().log();
-    for (id, warning) in [
+    let no_permissions = "login without permissions: the introspection of the new session failed";
+    let failing = "calls to the IAM fail";
+    for (path, warnings) in [
         (
-            "login",
-            "login without permissions: the introspection of the new session failed",
+            INTROSPECTION,
+            &[("login", 200, no_permissions), ("exchange", 500, failing)][..],
         ),
-        ("exchange", "calls to the IAM fail"),
+        (KEYS, &[("logout_token", 500, failing)]),
     ] {
-        let lines = of(&log, id);
-        let [of_the_call, of_the_request] = lines[..] else {
-            panic!("{id}: {log:#?}");
-        };
-        assert_eq!(of_the_call["message"], warning, "{log:#?}");
-        assert_eq!(of_the_request["target"], "auth_gateway::request");
+        let (keycloak, mut program) = after_the_only_probe().await;
+        keycloak.on(path, Answer::empty(503));
+        let mut connection = Connection::to(program.addresses().0);
+        let mut send = |id: &str, request: &str| connection.send(named(id, request)).answer();
+        let session = send("login", &post(LOGIN, ALICE)).json();
+        send("exchange", &exchange(&session));
+        let token = logout_token(&keycloak.url(), "a", &json!({"sub": "alice"}));
+        send("logout_token", &sent(&token));
+        let log = program.stop().log();
+        for (id, status, warning) in warnings {
+            let [of_the_call, of_the_request] = of(&log, id)[..] else {
+                panic!("{id}: {log:#?}");
+            };
+            assert_eq!(of_the_call["message"], *warning, "{log:#?}");
+            assert_eq!(of_the_request["target"], "auth_gateway::request");
+            assert_eq!(of_the_request["status"], *status, "{id}");
+        }
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn warning_about_the_keys_of_a_logout_token_has_the_id_of_its_request() {
-    let (keycloak, mut program) = after_the_only_probe().await;
-    let (public, _) = program.addresses();
-    keycloak.on(KEYS, Answer::empty(503));
-    let token = logout_token(&keycloak.url(), "a", &json!({"sub": "alice"}));
-    let ended = with("x-request-id: ended", &sent(&token));
-    assert_eq!(fetch(public, ended).status, 500);
-    let log = program.stop().log();
-    let [of_the_call, of_the_request] = of(&log, "ended")[..] else {
-        panic!("{log:#?}");
-    };
-    assert_eq!(of_the_call["message"], "calls to the IAM fail");
-    assert_eq!(of_the_request["target"], "auth_gateway::request");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -432,9 +393,10 @@ fn invalid_request_is_logged_at_info_level() {
         ids.push(answer.header("x-request-id").expect("an id").to_owned());
     }
     let half = post(LOGIN, ALICE);
-    Connection::to(public)
-        .send(&half[..half.len() - 1])
-        .finish();
+    let mut connection = Connection::to(public);
+    connection.send(&half[..half.len() - 1]).finish();
+    // The gateway closes it once it has handled the request.
+    connection.rest();
     let log = program.stop().log();
     for id in ids {
         assert_eq!(of(&log, &id).len(), 1, "{log:#?}");
@@ -456,9 +418,8 @@ async fn line_of_a_sampled_request_has_its_trace_id_and_a_gateway_that_stops_exp
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
     for (id, flags) in [("sampled", "01"), ("unsampled", "00")] {
         let traceparent = format!("traceparent: 00-{trace}-00f067aa0ba902b7-{flags}");
-        let request = with(&traceparent, &post(LOGIN, ALICE));
-        let request = with(&format!("x-request-id: {id}"), &request);
-        connection.send(request).answer();
+        let request = with_header(&traceparent, &post(LOGIN, ALICE));
+        connection.send(named(id, &request)).answer();
     }
     let log = program.stop().log();
     for (id, expected) in [("sampled", Some(trace)), ("unsampled", None)] {
@@ -478,8 +439,7 @@ async fn changed_headers_file_of_the_collector_is_used_without_a_restart() {
     let endpoint = collector.url();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("headers");
-    fs::write(&file, "authorization=Bearer%20old").expect("written");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("private");
+    write_private(&file, "authorization=Bearer%20old");
     let mut program = GATEWAY.serve(&[
         ("traces.endpoint", endpoint.as_str()),
         ("traces.sample_ratio", "1"),

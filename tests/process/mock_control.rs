@@ -4,7 +4,7 @@ use serde_json::json;
 use test_support::canary::Canary;
 use test_support::endpoints::LOGIN;
 use test_support::gateway::scripted_keycloak_settings;
-use test_support::wire::{Connection, fetch, get, post};
+use test_support::wire::{Connection, fetch, get, post, with_body};
 
 use crate::GATEWAY;
 
@@ -14,15 +14,6 @@ const PASSWORDS: [&str; 4] = [
     "canary password of a file",
     "canary that is refused",
 ];
-
-/// A request with a body of any type.
-fn with_body(method: &str, path: &str, media_type: &str, body: &str) -> String {
-    format!(
-        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {media_type}\r\n\
-         Content-Length: {}\r\n\r\n{body}",
-        body.len()
-    )
-}
 
 #[test]
 fn no_password_is_in_an_answer_in_the_journal_or_in_the_log_at_the_finest_level() {

@@ -1,17 +1,17 @@
 //! The mock IAM as a process, and the gateway as another, with one configuration.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use test_support::canary::Canary;
 use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
+use test_support::files::write_private;
 use test_support::program::Program;
-use test_support::wire::{ALICE, Connection, bare, fetch, get, post};
+use test_support::wire::{ALICE, Connection, bare, fetch, form, get, pair, post};
 
 use crate::GATEWAY;
 
@@ -38,8 +38,7 @@ fn configuration(folder: &Path) -> (String, [u16; 2]) {
     let ports = free_ports();
     let [gateway, iam] = ports;
     let secret = folder.join("client-secret");
-    fs::write(&secret, SECRET).expect("written");
-    fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("its owner's");
+    write_private(&secret, SECRET);
     let text = format!(
         r#"
         [http]
@@ -89,12 +88,9 @@ fn log_in(gateway: SocketAddr) -> Value {
 }
 
 fn with_session(gateway: SocketAddr, path: &str, session: &Value) -> (u16, Value) {
-    let body = json!({
-        "session_id": session["session_id"],
-        "session_token": session["session_token"],
-        "grant_type": "session",
-        "scope": "urn:shop:orders:order:read",
-    });
+    let mut body = pair(session);
+    body["grant_type"] = json!("session");
+    body["scope"] = json!("urn:shop:orders:order:read");
     let answer = fetch(gateway, post(path, &body.to_string()));
     (answer.status, answer.json())
 }
@@ -164,12 +160,7 @@ fn without_a_receiver_no_logout_token_is_sent() {
     let grant = "grant_type=password&client_id=auth-gateway&client_secret=mock-iam-development-secret\
                  &username=alice%40example.test&password=alice-pass&scope=openid";
     let token = "/realms/shop/protocol/openid-connect/token";
-    let head = format!(
-        "POST {token} HTTP/1.1\r\nhost: 127.0.0.1\r\n\
-         content-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n{grant}",
-        grant.len()
-    );
-    let answer = fetch(address, head);
+    let answer = fetch(address, form(token, grant));
     assert_eq!(answer.status, 200, "{answer:?}");
     let ending = fetch(address, bare("DELETE", "/mock/v1/sessions?notify=true"));
     assert_eq!(ending.json(), json!({"ended": 1, "notified": 0}));

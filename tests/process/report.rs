@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
+use test_support::machine::not_run;
 use test_support::program::{Ended, Program};
 
 use crate::GATEWAY;
@@ -119,6 +120,9 @@ fn report_names_every_setting_file_key_and_certificate_at_once() {
         url = "rediss://redis.example.test"
         password_file = "{secret}"
         ca_file = "{chain}"
+        [audit]
+        destination = "file"
+        file = "/nowhere/audit.log"
         "#,
         chain = path("chain.pem"),
         key = path("key.pem"),
@@ -163,6 +167,7 @@ fn report_names_every_setting_file_key_and_certificate_at_once() {
                 format!("iam.keycloak.ca_file: {}: is a directory", path("ca")),
                 format!("redis.password_file: {}: no such file", path("secret")),
                 format!("redis.ca_file: {}: no such file", path("chain.pem")),
+                "audit.file: /nowhere/audit.log: no such file or directory".to_owned(),
             ],
         );
     }
@@ -313,7 +318,7 @@ fn production_accepts_a_key_folder_of_any_mode_on_a_read_only_file_system() {
         .status()
         .is_ok_and(|ended| ended.success())
     {
-        eprintln!("not run: this machine allows no mount namespace");
+        not_run("this machine allows no mount namespace");
         return;
     }
     let check = |access: &str, mode: &str| {

@@ -2,12 +2,12 @@
 
 use std::net::{SocketAddr, TcpStream};
 
-use serde_json::{Value, json};
-use test_support::endpoints::{LOGIN, LOGOUT};
+use serde_json::Value;
+use test_support::endpoints::LOGIN;
 use test_support::gateway::scripted_keycloak_settings;
 use test_support::scripted_upstream::keycloak::{LOGOUT as END, TOKEN as GRANT, grant};
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
-use test_support::wire::{ALICE, Connection, fetch, get, post};
+use test_support::wire::{ALICE, Connection, fetch, get, logout, post, with_header};
 
 use crate::GATEWAY;
 
@@ -144,7 +144,7 @@ fn incomplete_body_is_read_and_answered_before_the_gateway_stops() {
     let request = post(LOGIN, ALICE);
     let (begin, end) = request.split_at(request.len() - 20);
     // 100 shows that the request has reached its handler.
-    let begin = begin.replace("\r\nHost", "\r\nExpect: 100-continue\r\nHost");
+    let begin = with_header("Expect: 100-continue", begin);
     let mut under_way = Connection::to(public);
     assert_eq!(under_way.send(begin).answer().status, 100);
     program.signal("TERM");
@@ -172,12 +172,7 @@ async fn unfinished_request_is_aborted_at_the_deadline_and_the_exit_code_is_zero
 
 /// Logs in on this connection. Returns the request that ends the session.
 fn logout_of_new_session(connection: &mut Connection<TcpStream>) -> String {
-    let session = connection.send(post(LOGIN, ALICE)).answer().json();
-    let pair = json!({
-        "session_id": session["session_id"],
-        "session_token": session["session_token"],
-    });
-    post(LOGOUT, &pair.to_string())
+    logout(&connection.send(post(LOGIN, ALICE)).answer().json())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,9 +1,8 @@
 //! TLS on the public listener.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use rustls::{
 use tempfile::TempDir;
 use test_support::canary::Canary;
 use test_support::endpoints::LOGIN;
+use test_support::files::write_private;
 use test_support::program::Program;
 use test_support::wire::{ALICE, Connection, fetch, get, post};
 
@@ -47,9 +47,7 @@ impl Certificate {
         let signing_key = KeyPair::generate().expect("a key");
         let cert = params.self_signed(&signing_key).expect("a certificate");
         fs::write(folder.path().join("chain.pem"), cert.pem()).expect("written");
-        let key = folder.path().join("key.pem");
-        fs::write(&key, signing_key.serialize_pem()).expect("written");
-        fs::set_permissions(&key, Permissions::from_mode(0o600)).expect("permissions");
+        write_private(folder.path().join("key.pem"), signing_key.serialize_pem());
         let mut roots = RootCertStore::empty();
         roots.add(cert.der().clone()).expect("a root");
         Self { folder, roots }

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 use serde_json::Value;
+use test_support::files::write_private;
 
 use crate::GATEWAY;
 
@@ -143,8 +144,7 @@ fn list_marks_for_each_purpose_the_key_in_use() {
 fn folder_with_an_invalid_file_is_reported_and_receives_no_key() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("broken.jwk");
-    fs::write(&path, "canary").expect("written");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("set");
+    write_private(&path, "canary");
     for command in ["list", "generate", "rotate"] {
         let ended = GATEWAY.run(
             &[

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use jiff::{SignedDuration, Timestamp};
 use tempfile::{TempDir, tempdir};
+use test_support::files::write_private;
 use test_support::program::Ended;
 
 use crate::GATEWAY;
@@ -241,8 +242,7 @@ fn due() -> [TempDir; 2] {
 fn rotate_makes_no_key_if_one_of_the_folders_cannot_be_used() {
     let [signing, sealing] = due();
     let broken = sealing.path().join("broken.jwk");
-    fs::write(&broken, "no key").expect("written");
-    fs::set_permissions(&broken, fs::Permissions::from_mode(0o600)).expect("set");
+    write_private(&broken, "no key");
     let [signing_dir, sealing_dir] = [&signing, &sealing].map(TempDir::path);
     let ended = GATEWAY.run(
         &["keys", "rotate"],

@@ -5,7 +5,7 @@ use std::process::{Child, Command};
 use tempfile::TempDir;
 use test_support::wait::until;
 
-use crate::fixture::{ReplicaFixture, log_out, refuses, serves};
+use crate::fixture::{fixture, log_out, refuses, serves};
 use crate::metrics::{has_received, has_sent_all};
 use test_support::redis_server::{Server, free_port, listening};
 
@@ -71,9 +71,7 @@ impl Drop for Sentinel {
 /// The replica of Redis misses a write that the primary acknowledged, and becomes the primary.
 #[tokio::test]
 async fn failover_that_loses_an_acknowledged_revocation_violates_no_guarantee() {
-    let Some(mut fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(mut fixture) = fixture() else { return };
     let successor = Server::start().expect("a second Redis");
     let primary = fixture.redis.port();
     let follow = format!("REPLICAOF 127.0.0.1 {primary}");
@@ -143,9 +141,7 @@ async fn failover_that_loses_an_acknowledged_revocation_violates_no_guarantee() 
 /// The old primary still responds, as after a failover by an operator.
 #[tokio::test]
 async fn replicas_follow_the_primary_when_an_operator_replaces_it() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let successor = Server::start().expect("a second Redis");
     let follow = format!("REPLICAOF 127.0.0.1 {}", fixture.redis.port());
     successor.admin().run(&follow);

@@ -44,12 +44,12 @@ pub(crate) struct ReplicaFixture {
     pub(crate) keys: TestKeys,
 }
 
-impl ReplicaFixture {
-    /// With a new Redis; `None` if the machine has none.
-    pub(crate) fn new() -> Option<Self> {
-        Some(Self::with_redis(Server::start()?))
-    }
+/// A fixture with a new Redis; `None` if the machine has none.
+pub(crate) fn fixture() -> Option<ReplicaFixture> {
+    Server::start().map(ReplicaFixture::with_redis)
+}
 
+impl ReplicaFixture {
     pub(crate) fn with_redis(redis: Server) -> Self {
         Self::with_clock(redis, manual_clock())
     }
@@ -113,6 +113,7 @@ impl ReplicaFixture {
         let common = [
             ("session.freshness", "1h"),
             ("permissions.ttl", "1h"),
+            ("keys.reload_interval", "1s"),
             IDENTIFIER_KEY,
         ];
         let iam = Arc::new(Mock::new(Arc::clone(&self.directory)));

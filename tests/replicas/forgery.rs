@@ -4,14 +4,12 @@ use test_support::wait::until;
 
 use crate::metrics::{has_received, has_sent_all};
 
-use crate::fixture::{ReplicaFixture, log_in, log_out, refuses, serves};
+use crate::fixture::{fixture, log_in, log_out, refuses, serves};
 use test_support::redis_server::{LOGINS, STREAM};
 
 #[tokio::test]
 async fn no_change_in_redis_revives_a_session() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let [one, other] = fixture.replicas().await;
     let session = fixture.known_session(&[&one, &other]).await;
     log_out(&one, &session).await;
@@ -46,9 +44,7 @@ async fn no_change_in_redis_revives_a_session() {
 
 #[tokio::test]
 async fn invalid_entry_is_ignored_and_counted() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let [one, other] = fixture.replicas().await;
     let session = fixture.known_session(&[&one, &other]).await;
     log_out(&one, &log_in(&one).await).await;
@@ -100,9 +96,7 @@ async fn invalid_entry_is_ignored_and_counted() {
 /// Ids only grow, so the entries of a new stream have lower ids than one from the future.
 #[tokio::test]
 async fn revocation_in_a_stream_that_was_replaced_reaches_the_replicas_that_run() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let [one, other] = fixture.replicas().await;
     let mut admin = fixture.redis.admin();
     for recreated in [false, true] {
@@ -136,9 +130,7 @@ async fn revocation_in_a_stream_that_was_replaced_reaches_the_replicas_that_run(
 #[tokio::test]
 async fn entry_of_any_size_does_not_fill_the_memory_of_a_replica() {
     const MIB: usize = 1 << 20;
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let [one, other] = fixture.replicas().await;
     let before = largest_memory();
     let mut admin = fixture.redis.admin();

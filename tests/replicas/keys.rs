@@ -10,7 +10,7 @@ use test_support::gateway::TestGateway;
 use test_support::keys::TestKeys;
 use test_support::wait::until;
 
-use crate::fixture::{ReplicaFixture, log_in, refuses, serves};
+use crate::fixture::{ReplicaFixture, fixture, log_in, refuses, serves};
 use crate::revoking::{TOKEN, revoke};
 use test_support::redis_server::Admin;
 
@@ -49,9 +49,7 @@ pub(crate) fn statements(admin: &mut Admin) -> String {
 
 #[tokio::test]
 async fn replicas_that_use_different_sealing_keys_are_degraded_until_each_has_both() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let [one] = fixture.replicas().await;
     let others = TestKeys::new();
     let folders = [fixture.keys.folder("sealing"), others.folder("sealing")];
@@ -84,9 +82,7 @@ async fn replicas_that_use_different_sealing_keys_are_degraded_until_each_has_bo
 
 #[tokio::test]
 async fn difference_ends_with_the_replica_that_had_other_keys() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let [one] = fixture.replicas().await;
     let others = TestKeys::new();
     let other = gateway_with(&fixture, &others.folder("sealing"));
@@ -98,9 +94,7 @@ async fn difference_ends_with_the_replica_that_had_other_keys() {
 /// The replica that is called lacks the key of the session, so it cannot compute the id of its revocation.
 #[tokio::test]
 async fn revocation_by_an_operator_is_pending_until_all_replicas_have_the_same_sealing_keys() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let replicas: [_; 1] = fixture.replicas().await;
     let (folder, fewer) = (fixture.keys.folder("sealing"), tempdir().expect("a folder"));
     copy_keys(&folder, fewer.path());
@@ -131,9 +125,7 @@ async fn revocation_by_an_operator_is_pending_until_all_replicas_have_the_same_s
 /// Replicas with different keys have none in common that could authenticate the statements.
 #[tokio::test]
 async fn statements_of_others_cause_a_warning_that_ends_and_nothing_else() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let [one] = fixture.replicas().await;
     let mut admin = fixture.redis.admin();
     let is_text = async |admin: &mut Admin| {

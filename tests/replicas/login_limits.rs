@@ -6,7 +6,7 @@ use test_support::endpoints::LOGIN;
 use test_support::gateway::TestGateway;
 use test_support::wait::until;
 
-use crate::fixture::{EMAIL, PASSWORD, ReplicaFixture, have_sealing_keys};
+use crate::fixture::{EMAIL, PASSWORD, ReplicaFixture, fixture, have_sealing_keys};
 use test_support::redis_server::{Admin, PREFIX};
 
 const UNKNOWN_USER: &str = "unknown@example.test";
@@ -83,9 +83,7 @@ pub(crate) async fn exchanged(replicas: &[TestGateway], total: u64) {
 
 #[tokio::test]
 async fn replica_without_redis_counts_for_itself_and_sends_its_events_later() {
-    let Some(mut fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(mut fixture) = fixture() else { return };
     let gateways = replicas::<2>(&fixture).await;
     fixture.redis.kill();
     for _ in 0..10 {
@@ -113,9 +111,7 @@ fn append(admin: &mut Admin, stream: &str, entry: &[u8]) {
 
 #[tokio::test]
 async fn forged_or_replayed_event_has_no_effect() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let [one, other] = replicas(&fixture).await;
     assert_eq!(log_in(&one, EMAIL, PASSWORD, HOME).await.status, 200);
     assert!(guess(&one, UNKNOWN_USER, OTHER).await);
@@ -156,9 +152,7 @@ async fn forged_or_replayed_event_has_no_effect() {
 
 #[tokio::test]
 async fn replica_with_another_identifier_key_counts_for_itself_and_is_visible() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let [one] = replicas(&fixture).await;
     let other_key = (
         "keys.identifier_key",
@@ -187,9 +181,7 @@ async fn replica_with_another_identifier_key_counts_for_itself_and_is_visible() 
 
 #[tokio::test]
 async fn rotation_of_the_sealing_key_changes_no_count() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let gateways = replicas::<2>(&fixture).await;
     let [one, other] = &gateways;
     assert_eq!(log_in(one, EMAIL, PASSWORD, HOME).await.status, 200);
@@ -213,9 +205,7 @@ async fn rotation_of_the_sealing_key_changes_no_count() {
 
 #[tokio::test]
 async fn deleted_streams_end_no_limit_and_events_are_exchanged_through_new_ones() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let gateways = replicas::<2>(&fixture).await;
     let mut admin = fixture.redis.admin();
     assert_eq!(
@@ -242,9 +232,7 @@ async fn deleted_streams_end_no_limit_and_events_are_exchanged_through_new_ones(
 /// Of what an attacker adds, for example.
 #[tokio::test]
 async fn streams_keep_a_bounded_number_of_the_latest_events() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let mut admin = fixture.redis.admin();
     let streams = [("logins", 100_000), ("logins:networks", 500_000)];
     for (stream, max) in streams {

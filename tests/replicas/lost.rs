@@ -7,15 +7,13 @@ use iam_adapters::Clock as _;
 use test_support::ManualClock;
 use test_support::wait::until;
 
-use crate::fixture::{ReplicaFixture, log_in, log_out, refuses, serves};
+use crate::fixture::{ReplicaFixture, fixture, log_in, log_out, refuses, serves};
 use crate::metrics::{has_received, has_sent_all};
 use test_support::redis_server::{STREAM, Server};
 
 #[tokio::test]
 async fn revocations_that_redis_lost_are_added_again_by_the_replicas() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let [one, other] = fixture.replicas().await;
     let session = fixture.known_session(&[&one, &other]).await;
     fixture.break_logouts();
@@ -38,9 +36,7 @@ async fn revocations_that_redis_lost_are_added_again_by_the_replicas() {
 /// No replica has an earlier entry by which it could find out.
 #[tokio::test]
 async fn first_revocation_is_added_again_although_no_replica_has_read_it() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let [one] = fixture.replicas().await;
     let session = log_in(&one).await;
     let mut admin = fixture.redis.admin();
@@ -55,9 +51,7 @@ async fn first_revocation_is_added_again_although_no_replica_has_read_it() {
 /// Its clock decides neither what the others read nor what Redis keeps.
 #[tokio::test]
 async fn replica_whose_clock_is_ten_minutes_ahead_shares_revocations_and_removes_none() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let ahead = fixture.clock.now().unix + Duration::from_secs(600);
     let ahead = Arc::new(ManualClock::at(ahead));
     let [one] = fixture.replicas().await;
@@ -139,9 +133,7 @@ async fn last_entry_stays_after_its_expiry_so_that_replicas_find_their_position(
 
 #[tokio::test]
 async fn gateways_with_different_public_urls_share_nothing_in_one_redis() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let url = fixture.redis.url();
     let at = |public_url| {
         let settings = [("redis.url", url.as_str()), ("http.public_url", public_url)];

@@ -1,7 +1,13 @@
-//! Waiting for the metrics of a gateway.
+//! The metrics of a gateway, and waiting for them.
 
 use test_support::gateway::TestGateway;
 use test_support::wait::until;
+
+/// The number of introspections by the gateway to which the IAM responded.
+pub(crate) async fn introspections(gateway: &TestGateway) -> u64 {
+    let calls = "operation=\"introspection\",outcome=\"ok\"";
+    gateway.metric("iam_calls_total", calls).await
+}
 
 /// Waits until the gateway has sent all its revocations.
 pub(crate) async fn has_sent_all(gateway: &TestGateway) {

@@ -2,7 +2,7 @@
 
 use test_support::gateway::TestGateway;
 
-use crate::fixture::{AT_ONCE, ReplicaFixture, log_in, log_out, refuses, serves};
+use crate::fixture::{AT_ONCE, fixture, log_in, log_out, refuses, serves};
 use crate::metrics::{has_received, has_sent_all};
 
 /// The number of sessions that end at each gateway.
@@ -24,9 +24,7 @@ const UNREACHABLE: [&str; 1] = ["revocations_unreachable"];
 
 #[tokio::test]
 async fn redis_that_starts_after_the_gateways_is_found() {
-    let Some(mut fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(mut fixture) = fixture() else { return };
     fixture.redis.kill();
     let gateways = [(); 2].map(|()| fixture.gateway(&AT_ONCE));
     let [one, other] = &gateways;
@@ -47,9 +45,7 @@ async fn redis_that_starts_after_the_gateways_is_found() {
 
 #[tokio::test]
 async fn outage_of_redis_is_reported_and_its_return_is_detected() {
-    let Some(mut fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(mut fixture) = fixture() else { return };
     let [one, other] = fixture.replicas().await;
     for round in 1..=3 {
         fixture.redis.kill();
@@ -72,9 +68,7 @@ async fn outage_of_redis_is_reported_and_its_return_is_detected() {
 
 #[tokio::test]
 async fn hanging_redis_is_detected_and_delays_no_request() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let [one, other] = fixture.replicas().await;
     let session = fixture.known_session(&[&one, &other]).await;
     fixture.redis.signal("STOP");
@@ -99,9 +93,7 @@ async fn hanging_redis_is_detected_and_delays_no_request() {
 
 #[tokio::test]
 async fn hanging_redis_is_detected_by_an_idle_replica() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let [idle] = fixture.replicas().await;
     for _ in 0..2 {
         fixture.redis.signal("STOP");
@@ -113,9 +105,7 @@ async fn hanging_redis_is_detected_by_an_idle_replica() {
 
 #[tokio::test]
 async fn paused_redis_delays_no_request() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let [one, other] = fixture.replicas().await;
     let session = fixture.known_session(&[&one, &other]).await;
     let mut admin = fixture.redis.admin();

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use test_support::gateway::TestGateway;
 
-use crate::fixture::{AT_ONCE, ReplicaFixture, log_out, refuses, serves, works_without_redis};
+use crate::fixture::{
+    AT_ONCE, ReplicaFixture, fixture, log_out, refuses, serves, works_without_redis,
+};
 use crate::metrics::{has_received, has_sent_all};
 use crate::shared_cache::{look_ups, stored_session};
 use crate::{keys, login_limits};
@@ -34,9 +36,7 @@ async fn full_redis_leaves_the_freshness_as_the_bound_and_stores_once_it_has_mem
 }
 
 async fn stores_nothing(begin: &[&str], end: &str) {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let [one, other] = fixture.replicas().await;
     let mut admin = fixture.redis.admin();
     for command in begin {
@@ -73,9 +73,7 @@ async fn stores_nothing(begin: &[&str], end: &str) {
 /// An operator or another program used the key.
 #[tokio::test]
 async fn key_of_another_type_degrades_only_until_it_is_deleted() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let mut admin = fixture.redis.admin();
     admin.words(&["SET", STREAM, "a string"]);
     let one = fixture.gateway(&AT_ONCE);
@@ -128,9 +126,7 @@ async fn wrong_password_of_redis_degrades_only_and_a_changed_password_is_detecte
 
 #[tokio::test]
 async fn documented_minimal_permissions_of_a_redis_user_suffice() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     fixture.redis.admin().words(&[
         "ACL",
         "SETUSER",

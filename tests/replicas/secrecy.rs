@@ -5,7 +5,7 @@ mod programs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 
-use crate::fixture::{EMAIL, PASSWORD, ReplicaFixture, log_out, refuses};
+use crate::fixture::{EMAIL, PASSWORD, fixture, log_out, refuses};
 use crate::login_limits;
 use crate::metrics::has_sent_all;
 use test_support::redis_server::{PREFIX, STREAM};
@@ -36,9 +36,7 @@ impl Monitor {
 
 #[tokio::test]
 async fn redis_receives_no_session_no_token_no_user_and_no_key() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let monitor = Monitor::of(fixture.redis.port());
     let [one, other] = fixture.replicas().await;
     let (mut secrets, mut names) = (Vec::new(), 0);
@@ -75,9 +73,7 @@ async fn redis_receives_no_session_no_token_no_user_and_no_key() {
 
 #[tokio::test]
 async fn redis_receives_no_address_and_no_account_of_a_login() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let monitor = Monitor::of(fixture.redis.port());
     let [one, other] = login_limits::replicas(&fixture).await;
     let unknown_user = "unknown_user@example.test";

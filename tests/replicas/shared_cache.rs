@@ -11,7 +11,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-use crate::fixture::{ReplicaFixture, log_in, serves};
+use crate::fixture::{ReplicaFixture, fixture, log_in, serves};
+use crate::metrics::introspections;
 use test_support::redis_server::{Admin, PREFIX};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -27,11 +28,6 @@ impl ReplicaFixture {
         self.clock.advance(2 * SECOND);
         replicas
     }
-}
-
-async fn introspections(gateway: &TestGateway) -> u64 {
-    let calls = "operation=\"introspection\",outcome=\"ok\"";
-    gateway.metric("iam_calls_total", calls).await
 }
 
 pub(crate) async fn look_ups(gateway: &TestGateway, result: &str) -> u64 {
@@ -60,9 +56,7 @@ pub(crate) async fn stored_session(gateway: &TestGateway, admin: &mut Admin) -> 
 
 #[tokio::test]
 async fn first_exchange_after_a_login_at_another_replica_does_not_call_the_iam() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let [one, two, three] = fixture.sharing().await;
     let mut admin = fixture.redis.admin();
     for _ in 0..10 {
@@ -89,9 +83,7 @@ async fn first_exchange_after_a_login_at_another_replica_does_not_call_the_iam()
 
 #[tokio::test]
 async fn session_without_share_knowledge_is_introspected_by_each_replica() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let off = [("redis.share_knowledge", "false")];
     let (one, other) = (fixture.gateway(&off), fixture.gateway(&off));
     for replica in [&one, &other] {
@@ -110,9 +102,7 @@ type Spoil<'a> = &'a dyn Fn(&mut Admin, &str);
 /// Entries of a writer other than a replica, each for a new session.
 #[tokio::test]
 async fn hostile_entry_is_not_used_and_the_iam_is_called() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let [one, other] = fixture.sharing().await;
     let mut admin = fixture.redis.admin();
     let (_, other_entry) = stored_session(&one, &mut admin).await;
@@ -165,9 +155,7 @@ fn sent(admin: &mut Admin) -> u64 {
 
 #[tokio::test]
 async fn full_redis_shares_nothing_and_delays_no_exchange() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let [one, other] = fixture.sharing().await;
     let mut admin = fixture.redis.admin();
     admin.run("CONFIG SET maxmemory-policy noeviction");
@@ -186,9 +174,7 @@ async fn full_redis_shares_nothing_and_delays_no_exchange() {
 
 #[tokio::test]
 async fn with_redis_stopped_or_absent_every_exchange_calls_the_iam() {
-    let Some(mut fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(mut fixture) = fixture() else { return };
     let [one, other] = fixture.sharing().await;
     let session = log_in(&one).await;
     fixture.redis.signal("STOP");
@@ -213,9 +199,7 @@ async fn with_redis_stopped_or_absent_every_exchange_calls_the_iam() {
 /// The clock of the circuit breaker stands still, so the pause ends when the test advances it.
 #[tokio::test]
 async fn slow_redis_is_not_called_during_a_pause_after_failed_look_ups() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let delay = Arc::<AtomicU64>::default();
     let port = slow_proxy(fixture.redis.port(), Arc::clone(&delay)).await;
     let [one] = fixture.sharing().await;

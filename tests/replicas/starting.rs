@@ -2,16 +2,14 @@
 
 use crate::metrics::has_sent_all;
 
-use crate::fixture::{AT_ONCE, ReplicaFixture, log_in, log_out, serves};
+use crate::fixture::{AT_ONCE, fixture, log_in, log_out, serves};
 
 const CATCHING_UP: [&str; 1] = ["revocations_catching_up"];
 
 /// The IAM has not received the logout; only Redis has the revocation.
 #[tokio::test]
 async fn starting_replica_issues_no_token_for_a_session_revoked_elsewhere_while_redis_hangs() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let [early] = fixture.replicas().await;
     let ended = fixture.known_session(&[&early]).await;
     fixture.break_logouts();
@@ -37,9 +35,7 @@ async fn starting_replica_issues_no_token_for_a_session_revoked_elsewhere_while_
 
 #[tokio::test]
 async fn replica_that_never_finds_redis_serves_degraded_after_the_deadline() {
-    let Some(mut fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(mut fixture) = fixture() else { return };
     let [early] = fixture.replicas().await;
     let [ended, failed] = [log_in(&early).await, log_in(&early).await];
     log_out(&early, &ended).await;

@@ -3,13 +3,11 @@
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 use test_support::spans::{self, ExportedSpan, tree};
 
-use crate::fixture::{READ, ReplicaFixture, log_in, log_out};
+use crate::fixture::{READ, fixture, log_in, log_out};
 
 #[tokio::test]
 async fn commands_of_a_request_to_redis_have_spans() {
-    let Some(fixture) = ReplicaFixture::new() else {
-        return;
-    };
+    let Some(fixture) = fixture() else { return };
     let collector = ScriptedUpstream::start().await;
     collector.on(spans::PATH, Answer::empty(200));
     let endpoint = collector.url();

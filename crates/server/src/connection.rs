@@ -964,12 +964,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_may_have_so_many_bytes_and_no_more() {
-        let read = async |max_bytes| {
-            let parts = ["ab", "cd"].map(|part| Ok(Bytes::from_static(part.as_bytes())));
-            collect(payload(Box::pin(stream::iter(parts))).await, max_bytes).await
+        let parts = || {
+            let parts = ["ab", "cd"].map(|part| Bytes::from_static(part.as_bytes()));
+            stream::iter(parts.map(Ok::<_, PayloadError>))
         };
-        assert_eq!(read(4).await, Ok(Bytes::from_static(b"abcd")));
-        assert_eq!(read(3).await, Err(BodyError::TooLarge));
+        let whole = payload(Box::pin(parts())).await;
+        assert_eq!(collect(whole, 4).await, Ok(Bytes::from_static(b"abcd")));
+        // Without waiting for the end of the body.
+        let endless = payload(Box::pin(parts().chain(stream::pending()))).await;
+        assert_eq!(collect(endless, 3).await, Err(BodyError::TooLarge));
     }
 
     #[tokio::test]

@@ -439,47 +439,30 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_head_that_is_too_long_is_refused_by_the_listener_only() {
-        let padding = "x".repeat(8 * 1024 - 30);
-        let request = format!(
-            "POST /refused HTTP/1.1\r\nHost: a\r\nX: {padding}\r\nContent-Length: 0\r\n\r\n"
-        );
-        let client = async |mut client: DuplexStream| {
-            client.write_all(request.as_bytes()).await.expect("written");
-            assert_eq!(receive_status(&mut client).await, 400);
-            assert_eq!(client.read(&mut [0]).await.expect("the end"), 0);
-        };
-        assert_eq!(serve_client(pending(), client).await, 0);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_refused_request_of_http_1_0_ends_its_connection() {
-        let client = async |mut client: DuplexStream| {
-            let request = b"POST /refused HTTP/1.0\r\nContent-Length: 0\r\n\r\n";
-            client.write_all(request).await.expect("written");
-            assert_eq!(receive_status(&mut client).await, 429);
-            let began = Instant::now();
-            assert_eq!(client.read(&mut [0]).await.expect("the end"), 0);
-            assert_eq!(began.elapsed(), Duration::ZERO);
-        };
-        assert_eq!(serve_client(pending(), client).await, 0);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_refused_request_that_is_to_close_its_connection_does() {
-        let client = async |mut client: DuplexStream| {
-            let request = b"POST /refused HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Close\r\n\
-                            Content-Length: 0\r\n\r\n";
-            client.write_all(request).await.expect("written");
-            let mut response = String::new();
-            let began = Instant::now();
-            let read = client.read_to_string(&mut response);
-            read.await.expect("the response and the end");
-            assert_eq!(began.elapsed(), Duration::ZERO);
-            assert!(response.starts_with("HTTP/1.1 429 "), "{response}");
-            assert!(response.contains("\r\nconnection: close\r\n"), "{response}");
-        };
-        assert_eq!(serve_client(pending(), client).await, 0);
+    async fn a_refused_request_that_is_the_last_one_ends_its_connection() {
+        // With this, the head is too long: it is refused by the listener only.
+        let padding = format!("Host: a\r\nX: {}", "x".repeat(8 * 1024 - 30));
+        for (version, fields, status, has_close) in [
+            ("1.1", padding.as_str(), 400, true),
+            ("1.0", "Host: a", 429, false),
+            ("1.1", "Host: a\r\nConnection: keep-alive, Close", 429, true),
+        ] {
+            let request =
+                format!("POST /refused HTTP/{version}\r\n{fields}\r\nContent-Length: 0\r\n\r\n");
+            let client = async |mut client: DuplexStream| {
+                client.write_all(request.as_bytes()).await.expect("written");
+                let mut response = String::new();
+                let began = Instant::now();
+                let read = client.read_to_string(&mut response);
+                read.await.expect("the response and the end");
+                assert_eq!(began.elapsed(), Duration::ZERO);
+                let line = format!("HTTP/1.1 {status} ");
+                assert!(response.starts_with(&line), "{response}");
+                let close = response.contains("\r\nconnection: close\r\n");
+                assert_eq!(close, has_close, "{response}");
+            };
+            assert_eq!(serve_client(pending(), client).await, 0);
+        }
     }
 
     #[tokio::test(start_paused = true)]

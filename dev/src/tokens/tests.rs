@@ -110,70 +110,34 @@ fn overrides_replace_members_and_null_removes_them() {
 #[test]
 fn inspection_reports_every_problem_of_a_token() {
     let fixture = Fixture::new(&[]);
-    for (claims, header, expected) in [
-        (json!({"exp": NOW}), json!({}), "exp: expired 0 s ago"),
-        (json!({"exp": NOW - 5}), json!({}), "exp: expired 5 s ago"),
-        (
-            json!({"exp": null}),
-            json!({}),
-            "exp: is missing, or not a whole",
-        ),
-        (
-            json!({"exp": "soon"}),
-            json!({}),
-            "exp: is missing, or not a whole",
-        ),
-        (
-            json!({"nbf": NOW + 7}),
-            json!({}),
-            "nbf: not valid for another 7 s",
-        ),
-        (
-            json!({"nbf": "now"}),
-            json!({}),
-            "nbf: is missing, or not a whole",
-        ),
-        (
-            json!({"iat": NOW + 9}),
-            json!({}),
-            "iat: issued 9 s from now",
-        ),
-        (
-            json!({"iss": "http://localhost:8080/"}),
-            json!({}),
-            "iss: is not http://localhost:8080",
-        ),
-        (
-            json!({"aud": "other"}),
-            json!({}),
-            "aud: contains none of http://localhost:8080",
-        ),
-        (
-            json!({"aud": []}),
-            json!({}),
-            "aud: contains none of http://localhost:8080",
-        ),
-        (json!({"sub": null}), json!({}), "sub: is missing"),
-        (json!({"client_id": 1}), json!({}), "client_id: is missing"),
-        (json!({"jti": null}), json!({}), "jti: is missing"),
-        (json!({}), json!({"typ": "JWT"}), "typ: is not at+jwt"),
-        (json!({}), json!({"kid": "x"}), "signature: an unknown key"),
-        (
-            json!({}),
-            json!({"alg": "HS256"}),
-            "signature: not the algorithm of the key",
-        ),
-        (
-            json!({}),
-            json!({"alg": "none"}),
-            "signature: not the algorithm of the key",
-        ),
-        (
-            json!({}),
-            json!({"crit": ["exp"]}),
-            "signature: a critical extension",
-        ),
-    ] {
+    let issuer = "iss: is not http://localhost:8080";
+    let audience = "aud: contains none of http://localhost:8080";
+    let algorithm = "signature: not the algorithm of the key";
+    let of_claims = [
+        (json!({"exp": NOW}), "exp: expired 0 s ago"),
+        (json!({"exp": NOW - 5}), "exp: expired 5 s ago"),
+        (json!({"exp": null}), "exp: is missing, or not a whole"),
+        (json!({"exp": "soon"}), "exp: is missing, or not a whole"),
+        (json!({"nbf": NOW + 7}), "nbf: not valid for another 7 s"),
+        (json!({"nbf": "now"}), "nbf: is missing, or not a whole"),
+        (json!({"iat": NOW + 9}), "iat: issued 9 s from now"),
+        (json!({"iss": "http://localhost:8080/"}), issuer),
+        (json!({"aud": "other"}), audience),
+        (json!({"aud": []}), audience),
+        (json!({"sub": null}), "sub: is missing"),
+        (json!({"client_id": 1}), "client_id: is missing"),
+        (json!({"jti": null}), "jti: is missing"),
+    ];
+    let of_header = [
+        (json!({"typ": "JWT"}), "typ: is not at+jwt"),
+        (json!({"kid": "x"}), "signature: an unknown key"),
+        (json!({"alg": "HS256"}), algorithm),
+        (json!({"alg": "none"}), algorithm),
+        (json!({"crit": ["exp"]}), "signature: a critical extension"),
+    ];
+    let of_claims = of_claims.map(|(claims, expected)| (claims, json!({}), expected));
+    let of_header = of_header.map(|(header, expected)| (json!({}), header, expected));
+    for (claims, header, expected) in of_claims.into_iter().chain(of_header) {
         let inspected = fixture.problems(claims.clone(), header.clone());
         assert_eq!(inspected.len(), 1, "{claims} {header} gives {inspected:?}");
         assert!(

@@ -96,13 +96,8 @@ pub async fn session_with_a_tampered_secret_is_never_active(fixture: &dyn Fixtur
     let adapter = AdapterUnderTest::of(fixture);
     let user = Account::create(fixture, &[READ]).await?;
     let (session, other) = (adapter.log_in(&user).await?, adapter.log_in(&user).await?);
-    let mut forged = tampered(&session);
-    forged.push(UpstreamSession {
-        secret: other.secret,
-        ..session.clone()
-    });
-    for forged in &forged {
-        let answer = adapter.0.introspect(forged).await;
+    for forged in tampered(&session, other) {
+        let answer = adapter.0.introspect(&forged).await;
         ensure(
             !matches!(answer, Ok(Introspection::Active { .. })),
             "a session is active with a wrong secret",
@@ -119,8 +114,8 @@ pub async fn session_with_a_tampered_secret_is_never_active(fixture: &dyn Fixtur
 pub async fn session_is_not_ended_with_a_tampered_secret(fixture: &dyn Fixture) -> CheckResult {
     let adapter = AdapterUnderTest::of(fixture);
     let user = Account::create(fixture, &[READ]).await?;
-    let session = adapter.log_in(&user).await?;
-    for forged in tampered(&session) {
+    let (session, other) = (adapter.log_in(&user).await?, adapter.log_in(&user).await?);
+    for forged in tampered(&session, other) {
         // Only the state of the session matters, not the result of the call.
         drop(adapter.0.end_session(&forged).await);
         adapter.is_active(&session, &user, &[READ]).await?;
@@ -128,9 +123,9 @@ pub async fn session_is_not_ended_with_a_tampered_secret(fixture: &dyn Fixture) 
     Ok(())
 }
 
-/// The session with altered secrets. The last character is not altered, because in base64 several last
-/// characters encode the same bits.
-fn tampered(session: &UpstreamSession) -> Vec<UpstreamSession> {
+/// The session with altered secrets, and with that of another session. The last character is not altered, because in
+/// base64 several last characters encode the same bits.
+fn tampered(session: &UpstreamSession, other: UpstreamSession) -> Vec<UpstreamSession> {
     let secret: Vec<char> = session.secret.expose_secret().chars().collect();
     let with = |position: usize| {
         let other = |c: &char| if *c == 'A' { 'B' } else { 'A' };
@@ -142,8 +137,10 @@ fn tampered(session: &UpstreamSession) -> Vec<UpstreamSession> {
     let half = secret.iter().take(secret.len() / 2).collect();
     [with(0), with(secret.len() / 2), half, String::new()]
         .into_iter()
+        .map(SecretString::from)
+        .chain([other.secret])
         .map(|secret| UpstreamSession {
-            secret: SecretString::from(secret),
+            secret,
             ..session.clone()
         })
         .collect()

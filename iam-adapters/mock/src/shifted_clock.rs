@@ -200,7 +200,10 @@ mod tests {
         clock.reset();
         let before = clock.now();
         assert_eq!(clock.set(LATEST), Err(ShiftError::Exhausted));
-        assert_eq!(clock.advance(LATEST.saturating_sub(NOON)), Err(ShiftError::Exhausted));
+        assert_eq!(
+            clock.advance(LATEST.saturating_sub(NOON)),
+            Err(ShiftError::Exhausted)
+        );
         assert_eq!(clock.now(), before);
         clock.advance(HOUR).expect("in range");
         assert_eq!(clock.now().since(before), HOUR);

@@ -9,6 +9,7 @@ use test_support::ManualClock;
 use test_support::scripted_upstream::{self, ScriptedUpstream};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::time::{advance, pause, resume};
 use url::Url;
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
@@ -105,6 +106,9 @@ async fn client_has_no_deadline_of_its_own() {
     upstream.on("/", scripted_upstream::Answer::empty(204).held());
     let (answer, ()) = tokio::join!(fetched(&upstream), async {
         upstream.received("/", 1).await;
+        pause();
+        advance(Duration::from_secs(86_400)).await;
+        resume();
         upstream.release();
     });
     assert_eq!(answer.expect("read").status.as_u16(), 204);

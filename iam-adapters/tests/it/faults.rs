@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use iam_adapters::client::BODY_MAX;
 use iam_adapters::clock::SystemClock;
 use iam_adapters::registry::Registry;
 use iam_adapters::resilient::{CallLimit, Operation};
-use iam_adapters::{IamAdapter, IamError, UpstreamSession};
+use iam_adapters::{IamAdapter, IamError, Introspection, Misconfiguration, UpstreamSession};
 use serde_json::{Map, Value, json};
 use test_support::resilient::resilient;
 use test_support::scripted_upstream::keycloak::{KEYCLOAK, KEYS};
@@ -16,9 +17,7 @@ use test_support::scripted_upstream::{
 };
 use tokio::time::{advance, pause, resume};
 
-use super::calls::{SECRET, kind, log_in};
-
-const OVERLONG: usize = 10 * 1024 * 1024;
+use super::calls::{SECRET, is_misconfigured, kind, log_in};
 
 /// The operations, each with a path that it calls.
 fn operations(protocol: &WireProtocol) -> Vec<(Operation, &'static str)> {
@@ -244,12 +243,9 @@ async fn connection_that_closes_within_a_response_is_unreachable() {
 }
 
 #[tokio::test]
-async fn body_of_ten_mebibytes_is_unreadable() {
-    let cases = [
-        Answer::padded(200, OVERLONG),
-        Answer::padded(200, OVERLONG).chunked(),
-        Answer::padded(400, OVERLONG),
-    ];
+async fn body_over_the_limit_is_unreadable() {
+    let overlong = |status| Answer::padded(status, BODY_MAX + 1);
+    let cases = [overlong(200), overlong(200).chunked(), overlong(400)];
     assert_faults(&cases.map(unreadable)).await;
 }
 
@@ -331,6 +327,47 @@ async fn cancelled_call_does_not_affect_the_next_one() {
             let result = call(&fixture.iam, operation, &fixture.session).await;
             assert_eq!(result, Ok(()), "{} {operation:?} at {path}", protocol.name);
         }
+    }
+}
+
+#[tokio::test]
+async fn session_of_a_cancelled_login_is_ended() {
+    for protocol in &PROTOCOLS {
+        let upstream = ScriptedUpstream::of(protocol).await;
+        upstream.on(protocol.introspection, Answer::hanging());
+        let iam = adapter(protocol, &upstream.url());
+        let login = tokio::spawn(async move { log_in(&iam).await.map(drop) });
+        upstream.received(protocol.introspection, 1).await;
+        login.abort();
+        // Both tokens are revoked.
+        let calls = if protocol.logout_is_revocation { 2 } else { 1 };
+        upstream.received(protocol.logout, calls).await;
+    }
+}
+
+#[tokio::test]
+async fn inactive_is_not_believed_while_logins_are_reported_inactive() {
+    for protocol in &PROTOCOLS {
+        let name = protocol.name;
+        let upstream = ScriptedUpstream::of(protocol).await;
+        let iam = adapter(protocol, &upstream.url());
+        let session = log_in(&iam).await.expect("a login").session;
+        upstream.on(protocol.introspection, (protocol.inactive)());
+        let introspected = iam.introspect(&session).await;
+        assert_eq!(introspected, Ok(Introspection::Inactive), "{name}");
+        for result in [
+            log_in(&iam).await.map(drop),
+            iam.introspect(&session).await.map(drop),
+            iam.probe().await,
+        ] {
+            is_misconfigured(&result, Misconfiguration::Introspection);
+        }
+        (protocol.works)(&upstream);
+        assert_eq!(kind(&iam.introspect(&session).await), "ok", "{name}");
+        upstream.on(protocol.introspection, (protocol.inactive)());
+        let introspected = iam.introspect(&session).await;
+        assert_eq!(introspected, Ok(Introspection::Inactive), "{name}");
+        assert_eq!(iam.probe().await, Ok(()), "{name}");
     }
 }
 

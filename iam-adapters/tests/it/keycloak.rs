@@ -9,6 +9,7 @@ use iam_adapters::keycloak::KeycloakSettings;
 use iam_adapters::settings::AdapterSettings as _;
 use iam_adapters::{IamAdapter, Permissions, Subject, UpstreamSession};
 use serde_json::{Value, json};
+use test_support::json::{with, without};
 use test_support::scripted_upstream::keycloak::{
     CLIENT, PERMISSIONS, PERMISSIONS_CLIENT, REALM, SESSION, SUBJECT, refresh_token,
 };
@@ -33,17 +34,15 @@ mod tls;
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
 fn settings_with(url: &str, changes: &Value) -> KeycloakSettings {
-    let mut settings = json!({
+    let settings = json!({
         "url": url,
         "realm": REALM,
         "client_id": CLIENT,
         "client_secret": SECRET,
         "permissions_client": PERMISSIONS_CLIENT,
     });
-    for (key, value) in changes.as_object().expect("an object") {
-        settings[key] = value.clone();
-    }
-    KeycloakSettings::read(serde_json::from_value(settings).expect("a section")).expect("settings")
+    let section = serde_json::from_value(with(settings, changes)).expect("a section");
+    KeycloakSettings::read(section).expect("settings")
 }
 
 fn adapter_with(url: &str, changes: &Value) -> Arc<dyn IamAdapter> {

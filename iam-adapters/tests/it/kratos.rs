@@ -12,6 +12,7 @@ use iam_adapters::{
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use test_support::ManualClock;
+use test_support::json::with;
 use test_support::scripted_upstream::keycloak::{PERMISSIONS, SUBJECT};
 use test_support::scripted_upstream::kratos::{
     KRATOS, LOGIN, LOGIN_FLOW, LOGOUT, READY, SESSION, SESSION_TOKEN, WHOAMI, error, failed_login,
@@ -19,19 +20,14 @@ use test_support::scripted_upstream::kratos::{
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
-use super::calls::{
-    client, credentials, is_misconfigured, kind, log_in, misconfigured, permissions,
-};
+use super::calls::{client, credentials, is_misconfigured, kind, log_in, permissions};
 
 async fn healthy() -> ScriptedUpstream {
     ScriptedUpstream::of(&KRATOS).await
 }
 
 fn adapter_with(upstream: &ScriptedUpstream, changes: &Value) -> Arc<dyn IamAdapter> {
-    let mut settings = json!({"url": upstream.url()});
-    for (key, value) in changes.as_object().expect("an object") {
-        settings[key] = value.clone();
-    }
+    let settings = with(json!({"url": upstream.url()}), changes);
     let settings: KratosSettings = serde_json::from_value(settings).expect("settings");
     let clock = Arc::new(ManualClock::at(Duration::from_secs(1)));
     let adapter = settings.connect("iam.kratos", clock, Duration::from_secs(5), None);
@@ -55,6 +51,11 @@ fn still_active() -> Answer {
         400,
         json!({"id": "session_already_available", "message": "you are already logged in"}),
     )
+}
+
+/// An error with a message and without an id.
+fn message(status: u16, text: &str) -> Answer {
+    error(status, json!({"message": text}))
 }
 
 fn second_factor_required() -> Answer {
@@ -135,25 +136,16 @@ async fn only_known_responses_refuse_a_login() {
         let login = log_in(&kratos).await.map(drop);
         assert_eq!(login, Err(IamError::Refused(refusal)));
     }
+    let without_code = Answer::json(401, json!({"error": "identity is disabled"}));
+    let expired = error(410, json!({"id": "self_service_flow_expired"}));
+    let not_found = message(404, "Unable to locate the resource");
     for (answer, expected) in [
-        (error(401, json!({"message": "unauthorized"})), "unreadable"),
-        (
-            Answer::json(401, json!({"error": "identity is disabled"})),
-            "unreadable",
-        ),
-        (
-            error(403, json!({"message": "identity is disabled"})),
-            "unreadable",
-        ),
-        (error(400, json!({"message": "4000006"})), "unreadable"),
-        (
-            error(410, json!({"id": "self_service_flow_expired"})),
-            "unreadable",
-        ),
-        (
-            error(404, json!({"message": "Unable to locate the resource"})),
-            "misconfigured",
-        ),
+        (message(401, "unauthorized"), "unreadable"),
+        (without_code, "unreadable"),
+        (message(403, "identity is disabled"), "unreadable"),
+        (message(400, "4000006"), "unreadable"),
+        (expired, "unreadable"),
+        (not_found, "misconfigured"),
         (failed_login(&[]), "unreadable"),
         (failed_login(&[4_000_002]), "unreadable"),
         (Answer::json(200, failed()), "unreadable"),
@@ -310,10 +302,7 @@ async fn session_is_inactive_only_if_a_login_could_begin_with_its_token() {
     assert_eq!(token.as_deref(), Some(SESSION_TOKEN));
     // The first is that of a database that fails, as measured: `/health/ready` is 200 meanwhile.
     for (answer, expected) in [
-        (
-            error(500, json!({"message": "Unable to locate the table"})),
-            "failed",
-        ),
+        (message(500, "Unable to locate the table"), "failed"),
         (still_active(), "failed"),
         (inactive(), "unreadable"),
         (Answer::html(200), "unreadable"),
@@ -382,45 +371,13 @@ async fn proxy_that_removes_the_header_with_the_token_ends_no_session() {
     upstream.received(LOGOUT, 1).await;
 }
 
-/// As if a proxy removed both headers with the token.
-#[tokio::test]
-async fn new_session_that_is_reported_as_inactive_stops_the_end_of_others() {
-    let upstream = healthy().await;
-    let kratos = adapter(&upstream);
-    let user = session_of(&kratos).await;
-    upstream.on(WHOAMI, inactive());
-    let login = log_in(&kratos).await;
-    assert_eq!(misconfigured(&login), Some(Misconfiguration::Introspection));
-    for result in [
-        kratos.introspect(&user).await.map(drop),
-        kratos.probe().await,
-    ] {
-        is_misconfigured(&result, Misconfiguration::Introspection);
-    }
-    (KRATOS.works)(&upstream);
-    assert_eq!(kind(&kratos.introspect(&user).await), "ok");
-    assert_eq!(kratos.probe().await, Ok(()));
-    upstream.on(WHOAMI, inactive());
-    assert_eq!(kratos.introspect(&user).await, Ok(Introspection::Inactive));
-    // Its database failed for a moment.
-    upstream.once(LOGIN_FLOW, Answer::json(200, flow()));
-    upstream.on(LOGIN_FLOW, still_active());
-    assert_eq!(kind(&log_in(&kratos).await), "failed");
-}
-
 #[tokio::test]
 async fn logout_of_an_unknown_token_succeeds_only_if_it_has_no_session() {
     let upstream = healthy().await;
     let kratos = adapter(&upstream);
     let user = session_of(&kratos).await;
     assert_eq!(kratos.end_session(&user).await, Ok(()));
-    upstream.on(
-        LOGOUT,
-        error(
-            403,
-            json!({"message": "The requested action was forbidden"}),
-        ),
-    );
+    upstream.on(LOGOUT, message(403, "The requested action was forbidden"));
     assert_eq!(kratos.end_session(&user).await, Ok(()));
     assert_eq!(kratos.probe_logout().await, Ok(()));
     upstream.on(LOGIN_FLOW, still_active());
@@ -442,11 +399,9 @@ async fn probe_needs_a_kratos_that_is_ready() {
     let upstream = healthy().await;
     let kratos = adapter(&upstream);
     assert_eq!(kratos.probe().await, Ok(()));
+    let starting = Answer::json(200, json!({"status": "starting"}));
     for (answer, expected) in [
-        (
-            Answer::json(200, json!({"status": "starting"})),
-            "unreadable",
-        ),
+        (starting, "unreadable"),
         (error(503, json!({})), "failed"),
         (Answer::html(404), "misconfigured"),
     ] {

@@ -9,6 +9,7 @@ use iam_adapters::settings::AdapterSettings as _;
 use iam_adapters::{ClientSection as _, IamAdapter, UpstreamSession};
 use serde_json::{Value, json};
 use test_support::ManualClock;
+use test_support::json::{with, without};
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
 use super::calls::{
@@ -89,28 +90,19 @@ fn inactive() -> Answer {
     Answer::json(200, json!({"active": false}))
 }
 
-/// The response with another value of a member.
-fn with(member: &str, value: Value, mut response: Value) -> Value {
-    response[member] = value;
-    response
-}
-
-/// The response without a member.
-fn without(member: &str, mut response: Value) -> Value {
-    response.as_object_mut().expect("an object").remove(member);
-    response
+/// The error response with this code (RFC 6749 section 5.2).
+fn error(status: u16, code: &str) -> Answer {
+    Answer::json(status, json!({"error": code}))
 }
 
 fn settings_with(upstream: &ScriptedUpstream, changes: &Value) -> OAuth2Settings {
-    let mut settings = json!({
+    let settings = json!({
         "issuer": format!("{}/iam", upstream.url()),
         "client_id": CLIENT,
         "client_secret": SECRET,
     });
-    for (key, value) in changes.as_object().expect("an object") {
-        settings[key] = value.clone();
-    }
-    OAuth2Settings::read(serde_json::from_value(settings).expect("a section")).expect("settings")
+    let section = serde_json::from_value(with(settings, changes)).expect("a section");
+    OAuth2Settings::read(section).expect("settings")
 }
 
 fn adapter_with(upstream: &ScriptedUpstream, changes: &Value) -> Arc<dyn IamAdapter> {

@@ -10,7 +10,7 @@ use test_support::client::Response;
 use test_support::endpoints::BACKCHANNEL_LOGOUT;
 use test_support::gateway::{TestGateway, manual_clock, prepare};
 use test_support::suite::IamFixture;
-use test_support::wire::{Connection, chunked};
+use test_support::wire::{Connection, chunked, form};
 
 use super::{FORM, LogoutFixture};
 use crate::metrics::exposition;
@@ -74,10 +74,7 @@ async fn address_with_too_many_forged_logout_tokens_is_limited_and_the_iam_is_no
 }
 
 fn forged_token() -> String {
-    format!(
-        "POST {BACKCHANNEL_LOGOUT} HTTP/1.1\r\nHost: gateway\r\nContent-Type: {FORM}\r\n\
-         Content-Length: 18\r\n\r\nlogout_token=a.b.c"
-    )
+    form(BACKCHANNEL_LOGOUT, "logout_token=a.b.c")
 }
 
 /// Sends forged tokens until the address is limited.
@@ -103,7 +100,7 @@ fn connection_with_too_many_forged_logout_tokens_stays_open() {
     // body that the head does not measure.
     let absolute = request.replace(
         BACKCHANNEL_LOGOUT,
-        &format!("http://gateway{BACKCHANNEL_LOGOUT}"),
+        &format!("http://localhost{BACKCHANNEL_LOGOUT}"),
     );
     let (head, body) = request
         .split_once("Content-Length: 18\r\n\r\n")

@@ -2,9 +2,11 @@
 
 use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
 use test_support::gateway::TestGateway;
-use test_support::wire::{ALICE, Answer, bare, chunked, fetch, get, post};
+use test_support::wire::{
+    ALICE, Answer, bare, exchange, fetch, get, in_chunks, logout, post, with_header,
+};
 
-use super::{connect, exchange, in_form, send, session};
+use super::{connect, in_form, send, session};
 use crate::metrics::exposition;
 
 const APP: &str = "https://app.example.test";
@@ -28,13 +30,13 @@ fn gateway() -> TestGateway {
 
 /// The same request from a page of this origin.
 fn from(origin: &str, request: &str) -> String {
-    request.replacen("\r\n", &format!("\r\nOrigin: {origin}\r\n"), 1)
+    with_header(&format!("Origin: {origin}"), request)
 }
 
 fn preflight(origin: &str, path: &str) -> String {
     let asked =
-        "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: content-type\r\n";
-    from(origin, &bare("OPTIONS", path)).replacen("\r\n", &format!("\r\n{asked}"), 1)
+        "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: content-type";
+    with_header(asked, &from(origin, &bare("OPTIONS", path)))
 }
 
 /// Panics unless exactly these of the headers for browsers are there, in the order of [`HEADERS`].
@@ -60,11 +62,7 @@ fn requests(gateway: &TestGateway) -> Vec<(String, u16)> {
     let session = session(gateway);
     let wrong = r#"{"email":"alice@example.test","password":"wrong"}"#;
     let without_type = post(LOGIN, ALICE).replace("application/json", "text/plain");
-    let large = format!(
-        "POST {TOKEN} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n\
-         Transfer-Encoding: chunked\r\n\r\n{}",
-        chunked(&" ".repeat(17 * 1024), 4096)
-    );
+    let large = in_chunks(TOKEN, &" ".repeat(17 * 1024), 4096);
     vec![
         (exchange(&session), 200),
         (post(TOKEN, "{"), 400),
@@ -72,7 +70,7 @@ fn requests(gateway: &TestGateway) -> Vec<(String, u16)> {
             post(LOGOUT, r#"{"session_id":"a","session_token":"b"}"#),
             400,
         ),
-        (post(LOGOUT, &session.to_string()), 200),
+        (logout(&session), 200),
         (exchange(&session), 401),
         (post(LOGIN, ALICE), 200),
         (post(LOGIN, wrong), 401),
@@ -99,6 +97,12 @@ fn every_response_of_the_endpoints_is_readable_for_an_allowed_origin() {
 
 #[test]
 fn no_response_is_readable_for_another_origin() {
+    let gateway = gateway();
+    let unreadable = |request: &str, status: u16| {
+        let answer = send(&gateway, request);
+        assert_eq!(answer.status, status, "{request}");
+        has(&answer, [None, None, None, None, None, Some("Origin")]);
+    };
     for origin in [
         "null",
         "https://evil.test",
@@ -110,13 +114,12 @@ fn no_response_is_readable_for_another_origin() {
         "http://localhost",
         "*",
     ] {
-        let gateway = gateway();
-        let preflight = (preflight(origin, LOGIN), 405);
-        for (request, status) in requests(&gateway).into_iter().chain([preflight]) {
-            let answer = send(&gateway, from(origin, &request));
-            assert_eq!(answer.status, status, "{request}");
-            has(&answer, [None, None, None, None, None, Some("Origin")]);
-        }
+        unreadable(&from(origin, &post(LOGIN, ALICE)), 200);
+    }
+    let evil = "https://evil.test";
+    unreadable(&preflight(evil, LOGIN), 405);
+    for (request, status) in requests(&gateway) {
+        unreadable(&from(evil, &request), status);
     }
 }
 
@@ -159,7 +162,7 @@ fn preflight_of_an_allowed_origin_is_answered_and_may_be_kept() {
 #[test]
 fn refusal_of_a_connection_is_readable_for_every_origin_if_some_are_allowed() {
     let long = "a".repeat(9_000);
-    let too_large = post(LOGIN, ALICE).replacen("\r\n", &format!("\r\nX: {long}\r\n"), 1);
+    let too_large = with_header(&format!("X: {long}"), &post(LOGIN, ALICE));
     let refused = [("GARBAGE\r\n\r\n", 400), (&too_large, 431)];
     let (with, without) = (gateway(), super::gateway());
     for (request, status) in refused {

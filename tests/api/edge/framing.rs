@@ -1,8 +1,8 @@
 //! Where one request ends and the next begins. A client that makes two parties disagree about that
 //! can send requests as another client (request smuggling).
 
-use test_support::endpoints::{LOGIN, LOGOUT, TOKEN};
-use test_support::wire::{ALICE, bare, chunked, get, post};
+use test_support::endpoints::{LOGIN, TOKEN};
+use test_support::wire::{ALICE, bare, chunked, get, in_chunks, post, with_header};
 
 use super::{connect, gateway, in_form, refused, send};
 
@@ -81,7 +81,7 @@ fn malformed_chunks_end_the_request_and_the_connection() {
         let mut connection = connect(&gateway);
         let answer = connection.send(request).send(get("/nowhere")).answer();
         refused(LOGIN, &answer, 400, "invalid_request");
-        connection.rest();
+        connection.closed();
     }
 }
 
@@ -119,7 +119,7 @@ fn request_sent_byte_by_byte_is_served() {
 #[test]
 fn expect_100_continue_receives_100() {
     let gateway = gateway();
-    let request = post(LOGIN, ALICE).replace("\r\nHost", "\r\nExpect: 100-continue\r\nHost");
+    let request = with_header("Expect: 100-continue", &post(LOGIN, ALICE));
     let (head, body) = request.split_at(request.len() - ALICE.len());
     let mut connection = connect(&gateway);
     assert_eq!(connection.send(head).answer().status, 100);
@@ -128,16 +128,16 @@ fn expect_100_continue_receives_100() {
 
 /// Header lines that offer an upgrade.
 const UPGRADES: [&str; 9] = [
-    "Connection: Upgrade\r\n",
-    "Upgrade: websocket\r\n",
-    "Connection: Upgrade\r\nUpgrade: websocket\r\n",
-    "connection: UPGRADE\r\nupgrade: WebSocket\r\n",
-    "Connection: keep-active, Upgrade\r\nUpgrade: websocket\r\n",
-    "Connection: upgrade , keep-active\r\nUpgrade: websocket, h2c\r\n",
-    "Connection: keep-active\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n",
-    "Connection: Upgrade\r\nUpgrade: TLS/1.0\r\nUpgrade: websocket\r\n",
+    "Connection: Upgrade",
+    "Upgrade: websocket",
+    "Connection: Upgrade\r\nUpgrade: websocket",
+    "connection: UPGRADE\r\nupgrade: WebSocket",
+    "Connection: keep-active, Upgrade\r\nUpgrade: websocket",
+    "Connection: upgrade , keep-active\r\nUpgrade: websocket, h2c",
+    "Connection: keep-active\r\nConnection: Upgrade\r\nUpgrade: websocket",
+    "Connection: Upgrade\r\nUpgrade: TLS/1.0\r\nUpgrade: websocket",
     // As Java's HTTP client sends it.
-    "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n",
+    "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk",
 ];
 
 /// RFC 9110 section 7.8: a server may ignore an upgrade and process the request.
@@ -145,24 +145,17 @@ const UPGRADES: [&str; 9] = [
 fn upgrade_is_ignored_and_the_connection_stays_open() {
     let gateway = gateway();
     for upgrade in UPGRADES {
-        for (path, body, status) in [(LOGIN, ALICE, 200), (TOKEN, "{}", 400), (LOGOUT, "{}", 400)] {
-            let length = format!("Content-Length: {}\r\n", body.len());
-            for (framing, framed) in [
-                (length.as_str(), body.to_owned()),
-                ("Transfer-Encoding: chunked\r\n", chunked(body, 10)),
-            ] {
-                let head = format!("POST {path} HTTP/1.1\r\n{JSON}{upgrade}{framing}\r\n");
-                let mut connection = connect(&gateway);
-                connection.send(head + &framed + &get("/nowhere"));
-                let answer = connection.answer();
-                assert_eq!(answer.status, status, "{path} {upgrade}: {answer:?}");
-                assert_eq!(answer.header("connection"), None, "{path} {upgrade}");
-                assert_eq!(connection.answer().status, 404, "{path} {upgrade}");
-                let next = connection.send(post(LOGIN, ALICE)).answer();
-                assert_eq!(next.status, 200, "{path} {upgrade}");
-            }
+        for request in [post(LOGIN, ALICE), in_chunks(LOGIN, ALICE, 10)] {
+            let mut connection = connect(&gateway);
+            connection.send(with_header(upgrade, &request) + &get("/nowhere"));
+            let answer = connection.answer();
+            assert_eq!(answer.status, 200, "{upgrade}: {answer:?}");
+            assert_eq!(answer.header("connection"), None, "{upgrade}");
+            assert_eq!(connection.answer().status, 404, "{upgrade}");
+            let next = connection.send(post(LOGIN, ALICE)).answer();
+            assert_eq!(next.status, 200, "{upgrade}");
         }
-        let request = format!("GET /nowhere HTTP/1.1\r\nHost: gateway\r\n{upgrade}\r\n");
+        let request = with_header(upgrade, &get("/nowhere"));
         let mut connection = connect(&gateway);
         for _ in 0..3 {
             assert_eq!(connection.send(&request).answer().status, 404, "{upgrade}");

@@ -1,17 +1,9 @@
 //! `x-request-id`: used if valid, replaced if not, and the same in every place.
 
 use test_support::endpoints::LOGIN;
-use test_support::wire::ALICE;
+use test_support::wire::{ALICE, post, with_header};
 
 use super::{check_contract, gateway, send};
-
-fn login(id: &str, body: &str) -> String {
-    format!(
-        "POST {LOGIN} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n{id}\
-         Content-Length: {}\r\n\r\n{body}",
-        body.len()
-    )
-}
 
 #[test]
 fn valid_request_id_is_used_on_success_and_on_error() {
@@ -24,7 +16,8 @@ fn valid_request_id_is_used_on_success_and_on_error() {
         &longest,
     ] {
         for (body, status) in [(ALICE, 200), ("{}", 400)] {
-            let answer = send(&gateway, login(&format!("X-Request-ID: {id}\r\n"), body));
+            let request = with_header(&format!("X-Request-ID: {id}"), &post(LOGIN, body));
+            let answer = send(&gateway, request);
             check_contract("POST", LOGIN, &answer);
             assert_eq!(answer.status, status);
             assert_eq!(answer.header("x-request-id"), Some(id));

@@ -74,6 +74,7 @@ fn unknown_path_is_a_404_for_every_method() {
         "/metrics",
         "/health/live",
         "/health/ready",
+        "/admin/v1/sessions/revoke",
         "/%00",
         "/%ff",
         "/a\"b",

@@ -13,7 +13,7 @@ use test_support::endpoints::LOGIN;
 use test_support::gateway::{TestGateway, prepare};
 use test_support::wire::{ALICE, Connection, get, post};
 
-use super::{connect, in_form, refused};
+use super::{connect, refused};
 
 const FOR_EVER: Duration = Duration::from_secs(3600);
 pub(super) const BRIEF: Duration = Duration::from_millis(50);
@@ -71,18 +71,6 @@ fn body_that_does_not_arrive_in_time_is_a_408() {
     connection.send(&request[..request.len() - 1]);
     refused(LOGIN, &connection.answer(), 408, "invalid_request");
     connection.closed();
-}
-
-#[test]
-fn headers_that_do_not_arrive_in_time_close_the_connection() {
-    let (_gateway, connections) = with_timeouts_after(BEGINNINGS, |timeouts| timeouts.head = BRIEF);
-    for mut connection in connections {
-        let answer = connection.answer();
-        assert_eq!(answer.status, 408);
-        assert_eq!(answer.header("connection"), Some("close"));
-        in_form(&answer);
-        connection.closed();
-    }
 }
 
 /// A response without a request could be taken for that of the next request.

@@ -5,6 +5,7 @@ use std::fs;
 use iam_adapters::Clock as _;
 use serde_json::json;
 use test_support::client::Response;
+use test_support::files::write_private;
 use test_support::suite::READ;
 
 use super::{Folder, KeyRotationFixture, MAX_AGE, Replica};
@@ -15,9 +16,7 @@ impl Replica {
     fn breaks(&self, fixture: &KeyRotationFixture, folder: Folder) {
         let path = self.place.join(folder.name()).join("broken.jwk");
         let draft = path.with_extension("draft");
-        fs::write(&draft, "{\"kty\":\"oct\",\"k\":\"canary").expect("written");
-        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-        fs::set_permissions(&draft, private).expect("set");
+        write_private(&draft, "{\"kty\":\"oct\",\"k\":\"canary");
         fs::rename(draft, path).expect("renamed");
         self.keys.reload(fixture.iam.clock.now()).for_each(drop);
     }

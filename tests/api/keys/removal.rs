@@ -2,8 +2,8 @@
 
 use test_support::client::Response;
 use test_support::endpoints::JWKS;
-use test_support::suite::verifier::Verifier;
 
+use super::rotation::Caching;
 use super::{Folder, KeyRotationFixture, MAX_AGE};
 
 fn published(keys: &Response) -> Vec<String> {
@@ -22,6 +22,11 @@ fn kid_of(token: &str) -> String {
 }
 
 impl KeyRotationFixture {
+    /// A verifier that fetches the keys now.
+    async fn verifier(&self) -> Caching {
+        Caching::fetch(&self.replicas[0].app, self.iam.now()).await
+    }
+
     async fn published(&self) -> Vec<String> {
         published(&self.replicas[0].app.get(JWKS, &[]).await)
     }
@@ -38,9 +43,6 @@ async fn removed_signing_key_is_unpublished_at_once_and_expires_at_verifiers_aft
     let session = fixture.log_in(0).await;
     let stolen = fixture.token(0, &session).await;
     let kid = kid_of(&stolen);
-    Verifier::discover(&fixture.replicas[0].app)
-        .await
-        .claims(&stolen);
 
     let next = fixture.make(Folder::Signing, fixture.now());
     fixture.deliver_to_all();
@@ -51,12 +53,16 @@ async fn removed_signing_key_is_unpublished_at_once_and_expires_at_verifiers_aft
         "verifiers have not seen the next"
     );
 
+    let verifier = fixture.verifier().await;
     fixture.remove(Folder::Signing, &kid);
     fixture.deliver_to_all();
     assert_eq!(fixture.published().await, [&*next]);
     assert_eq!(fixture.signed_with().await, next, "nothing else is left");
+    verifier.keys.claims(&stolen);
+    assert_eq!(verifier.until, fixture.iam.now() + MAX_AGE.as_secs());
+
     fixture.iam.advance(MAX_AGE.as_secs());
-    let verifier = Verifier::discover(&fixture.replicas[0].app).await;
-    assert!(verifier.try_claims(&stolen).is_err());
-    verifier.claims(&fixture.token(0, &session).await);
+    let verifier = fixture.verifier().await;
+    assert!(verifier.keys.try_claims(&stolen).is_err());
+    verifier.keys.claims(&fixture.token(0, &session).await);
 }

@@ -18,13 +18,13 @@ const STEPS: u64 = 60;
 const EVERY: Duration = Duration::from_secs(300);
 
 /// A verifier of access tokens that fetches the keys as rarely as it may.
-struct Caching {
-    keys: Verifier,
-    until: u64,
+pub(super) struct Caching {
+    pub(super) keys: Verifier,
+    pub(super) until: u64,
 }
 
 impl Caching {
-    async fn fetch(gateway: &TestGateway, now: u64) -> Self {
+    pub(super) async fn fetch(gateway: &TestGateway, now: u64) -> Self {
         let answer = gateway.get(JWKS, &[]).await;
         let max_age = answer
             .header("cache-control")

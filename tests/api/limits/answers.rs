@@ -48,7 +48,7 @@ async fn limited_address_is_refused_whatever_its_body() {
     for body in ["[", "{\"email\":", "", &"[".repeat(16_000)] {
         is_stopped(&fixture.gateway.post(LOGIN, &[], body).await, "9");
     }
-    assert_eq!(fixture.take_logins(), []);
+    assert_eq!(fixture.take_logins().len(), 0);
     // Only logins are limited: exchanges and logouts need a session.
     for path in [TOKEN, LOGOUT] {
         let answer = fixture.gateway.post_json(path, &json!({})).await;
@@ -59,7 +59,7 @@ async fn limited_address_is_refused_whatever_its_body() {
 #[tokio::test]
 async fn invalid_login_request_does_not_count() {
     let fixture = Scenario::new(&[]);
-    for _ in 0..150 {
+    for _ in 0..40 {
         for body in [
             json!([]),
             json!({ "email": ALICE }),

@@ -38,7 +38,7 @@ async fn login_counts_for_the_client_address_of_a_trusted_proxy_which_the_iam_re
     for (lines, client) in FORMS {
         let answer = fixture.log_in_with(&headers(lines), ALICE, "wrong").await;
         answer.is_error(401, "invalid_grant");
-        let [(_, _, received)] = &fixture.take_logins()[..] else {
+        let [received] = &fixture.take_logins()[..] else {
             panic!("{lines:?} asked the IAM once");
         };
         assert_eq!(received.as_deref(), Some(client), "{lines:?}");

@@ -36,7 +36,7 @@ async fn slow_rate_of_an_account_holds_for_the_right_password_until_an_operator_
     fail(&fixture, &[], 50).await;
     assert_eq!(fixture.take_logins().len(), 50);
     is_stopped(&fixture.log_in_as(ALICE, RIGHT).await, "840");
-    assert_eq!(fixture.take_logins(), []);
+    assert_eq!(fixture.take_logins().len(), 0);
     let other = reset(&fixture, &json!({"email": "bob@example.test"})).await;
     assert_eq!(other.status, 204);
     is_stopped(&fixture.log_in_as(ALICE, RIGHT).await, "840");

@@ -1,10 +1,10 @@
 //! `docs/metrics.md` describes exactly the metrics of a running gateway.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs;
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
+use test_support::files::write_private;
 use test_support::gateway::TestGateway;
 use test_support::wire::{Connection, get};
 
@@ -90,8 +90,7 @@ fn reference_page_has_every_metric_with_its_type_unit_labels_and_meaning() {
         generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
     let [chain, key] = ["chain.pem", "key.pem"].map(|name| folder.path().join(name));
     fs::write(&chain, cert.pem()).expect("written");
-    fs::write(&key, signing_key.serialize_pem()).expect("written");
-    fs::set_permissions(&key, Permissions::from_mode(0o600)).expect("permissions");
+    write_private(&key, signing_key.serialize_pem());
     let gateway = TestGateway::start(&[
         ("http.tls.certificate_file", chain.to_str().expect("a path")),
         ("http.tls.key_file", key.to_str().expect("a path")),

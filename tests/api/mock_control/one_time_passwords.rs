@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use test_support::client::Response;
 use test_support::totp::SECRET_BASE32;
 
-use crate::namespace::{ALICE, Namespace, gateway};
+use crate::namespace::Namespace;
 
 const ERIN: &str = "erin@example.test";
 const PATH: &str = "/users/erin@example.test";
@@ -81,31 +81,4 @@ async fn change_sets_another_secret_or_none() {
         (&json!("active"), None)
     );
     mock.try_log_in(ERIN).await.session();
-}
-
-#[tokio::test]
-async fn users_file_reset_and_snapshot_have_the_secret() {
-    let gateway = gateway();
-    let mock = Namespace::named(&gateway, "otp");
-    let file = format!(
-        r#"{{"users": [{{"email": "{ERIN}", "password": "erin-pass", "totp_secret": "{SECRET_BASE32}"}}]}}"#
-    );
-    let json = [("content-type", "application/json")];
-    let replaced = mock.send(Method::PUT, "/users", &json, file).await;
-    assert_eq!(replaced.status, 200, "{}", replaced.text());
-    let now = otp(&mock).await;
-    log_in(&mock, &now).await.session();
-    let taken = mock.call(Method::POST, "/snapshots").await.json();
-    mock.done(Method::DELETE, PATH).await;
-    let restore = format!("/snapshots/{}/restore", taken["id"]);
-    mock.done(Method::POST, &restore).await;
-    // It was accepted before the snapshot.
-    log_in(&mock, &now).await.is_error(401, "invalid_grant");
-    mock.advance("30s").await;
-    log_in(&mock, &otp(&mock).await).await.session();
-    mock.done(Method::POST, "/reset").await;
-    mock.call(Method::GET, PATH)
-        .await
-        .is_error(404, "not_found");
-    mock.try_log_in(ALICE).await.session();
 }

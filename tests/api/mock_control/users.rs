@@ -197,22 +197,13 @@ async fn a_users_file_replaces_all_users_in_any_of_its_formats() {
 #[tokio::test]
 async fn invalid_users_file_changes_nothing_and_is_reported() {
     let mock = Namespace::alone();
-    for (file, message) in [
-        ("{}", "there are no users"),
-        (r#"{"users": [], "roles": []}"#, "unknown"),
-        (
-            r#"{"users": [{"email": "a@b", "password": "x", "roles": []}]}"#,
-            "key roles is unknown; there are email, password",
-        ),
-        (r#"{"users": [{"email": "a@b"}]}"#, "password"),
-        (r#"{"users": [{"email": "a@b", "password": "x"}"#, "line"),
-    ] {
-        let json = [("content-type", "application/json")];
-        let answer = mock.send(Method::PUT, "/users", &json, file).await;
-        answer.is_error(400, "invalid_request");
-        let description = answer.json()["error_description"].to_string();
-        assert!(description.contains(message), "{file} got {description}");
-    }
+    let file = r#"{"users": [{"email": "a@b", "password": "x", "roles": []}]}"#;
+    let json = [("content-type", "application/json")];
+    let answer = mock.send(Method::PUT, "/users", &json, file).await;
+    answer.is_error(400, "invalid_request");
+    let description = answer.json()["error_description"].to_string();
+    let message = "key roles is unknown; there are email, password";
+    assert!(description.contains(message), "{description}");
     assert_eq!(addresses(&mock.read("/users").await), [ALICE, BOB]);
 }
 

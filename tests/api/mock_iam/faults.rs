@@ -214,7 +214,7 @@ async fn timeout_and_slow_body_end_at_the_deadline_of_the_gateway() {
     let fixture = FaultFixture::new().await;
     let (_, session) = proven(&fixture).await;
     let limit = CallLimit {
-        deadline: Duration::from_millis(500),
+        deadline: Duration::from_millis(200),
         concurrency: 4,
     };
     for operation in OPERATIONS {

@@ -1,4 +1,4 @@
-//! The suite of the API through the Keycloak adapter, with a new mock for each test.
+//! What of the suite of the API depends on the IAM, through the Keycloak adapter, with a new mock for each test.
 
 use std::sync::Arc;
 

@@ -1,11 +1,10 @@
-//! Names of namespaces and their limit.
+//! Names of namespaces.
 
 use std::ops::Deref as _;
 
 use reqwest::Method;
 use serde_json::json;
-use test_support::endpoints::{JWKS, LOGIN};
-use test_support::wire::{Connection, get};
+use test_support::endpoints::LOGIN;
 
 use crate::namespace::{ALICE, Namespace, gateway};
 
@@ -15,9 +14,12 @@ async fn invalid_name_is_refused_and_creates_no_namespace() {
     let long = "x".repeat(65);
     for name in ["", "a b", "a/b", "a,b", "ä", "..", "{}", &long] {
         let mock = Namespace::named(&gateway, name);
-        mock.try_log_in(ALICE)
-            .await
-            .is_error(400, "invalid_request");
+        let answer = mock.try_log_in(ALICE).await;
+        answer.is_error(400, "invalid_request");
+        assert_eq!(
+            answer.json()["error_description"],
+            "The header `Mock-Namespace` must appear once, as 1 to 64 of A-Z a-z 0-9 . _ -."
+        );
         let answer = mock.call(Method::GET, "/status").await;
         answer.is_error(400, "invalid_request");
         let description = answer.json()["error_description"].to_string();
@@ -66,29 +68,4 @@ async fn namespace_is_created_on_first_use_and_can_be_deleted() {
     // It is created again in its initial state.
     let again = Namespace::named(&gateway, &longest).read("/status").await;
     assert_eq!(again["sessions"], json!(0));
-}
-
-#[tokio::test]
-async fn there_are_4096_namespaces_at_most() {
-    let gateway = gateway();
-    let mock = Namespace::unnamed(&gateway);
-    // On one raw connection, because four thousand calls of an HTTP client are slow.
-    let mut connection = Connection::to(gateway.addresses().public);
-    for number in 1..4096 {
-        let named = format!("\r\nMock-Namespace: n{number}\r\n");
-        let request = get(JWKS).replacen("\r\n", &named, 1);
-        assert_eq!(connection.send(request).answer().status, 200, "{number}");
-    }
-    let more = Namespace::named(&gateway, "one-more");
-    let answer = more.call(Method::GET, "/status").await;
-    answer.is_error(429, "too_many_namespaces");
-    more.try_log_in(ALICE)
-        .await
-        .is_error(429, "temporarily_unavailable");
-    // Existing namespaces still work.
-    Namespace::named(&gateway, "n4095").session(ALICE).await;
-    mock.done(Method::DELETE, "/namespaces/n1").await;
-    more.session(ALICE).await;
-    mock.done(Method::POST, "/reset?all=true").await;
-    assert_eq!(mock.read("/status").await["namespaces"], json!(1));
 }

@@ -66,8 +66,8 @@ impl Gateway {
     /// The client address that the IAM received with the login of the last request.
     #[must_use]
     pub fn seen(&self) -> Option<IpAddr> {
-        let (_, _, address) = self.scenario.take_logins().pop()?;
-        Some(address?.parse().expect("an address"))
+        let address = self.scenario.take_logins().pop()??;
+        Some(address.parse().expect("an address"))
     }
 
     /// Posts a body with header lines; `None` if the gateway closed the connection without a response.

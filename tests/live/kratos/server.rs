@@ -94,7 +94,7 @@ impl Server {
     }
 
     /// A call of the administrative API.
-    pub(super) async fn administer(&self, method: Method, path: &[&str], body: &Value) -> Value {
+    async fn administer(&self, method: Method, path: &[&str], body: &Value) -> Value {
         let request = http_client().request(method, address(&self.facts.admin, path));
         let (status, body) = answer(request.json(body)).await;
         assert!(status.is_success(), "{path:?}: {status} {body}");
@@ -225,14 +225,6 @@ impl Fixture for Server {
             .administer(Method::POST, &["identities"], &identity)
             .await;
         Subject::new(created["id"].as_str().expect("an id")).expect("a subject")
-    }
-
-    async fn create_user_with_otp(&self, _: &str, _: &SecretString) -> Subject {
-        unreachable!("the adapter takes no one-time password")
-    }
-
-    fn otp(&self) -> SecretString {
-        unreachable!("the adapter takes no one-time password")
     }
 
     async fn delete_user(&self, user: &Account) {

@@ -16,8 +16,8 @@ use iam_adapters::permission_source::{
 };
 use iam_adapters::settings::AdapterSettings as _;
 use iam_adapters::{
-    ClaimSources, ClientContext, Clock, Credentials, IamAdapter, IamError, Permission, Permissions,
-    Refusal, Subject, UpstreamSession,
+    ClaimSources, Clock, IamAdapter, IamError, Permission, Permissions, Refusal, Subject,
+    UpstreamSession,
 };
 use iam_conformance::{Account, AccountState, ClaimMembers, Fixture};
 use ldap3::{LdapConnAsync, LdapConnSettings, Mod, Scope, SearchEntry, dn_escape};
@@ -27,12 +27,14 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
-use serde_json::{Map, Value, from_value, json};
+use serde_json::{Value, from_value, json};
+use test_support::json::with;
 use test_support::resilient::no_observer;
 use test_support::suite::unique_name;
 use test_support::wait::until;
 use tokio::sync::OnceCell;
 
+use crate::fixture::log_in;
 use crate::launched::Launched;
 
 /// Attributes of every user.
@@ -306,19 +308,12 @@ impl Directory {
     /// Three wrong passwords, after which the right one is refused too.
     pub(super) async fn lock_by_wrong_passwords(&self, user: &Account) {
         let adapter = self.bare(&json!({}));
-        let log_in = async |password: &str| {
-            let credentials = Credentials::new(user.email.clone(), password.into());
-            let (credentials, client) =
-                (credentials.expect("credentials"), ClientContext::default());
-            let login = adapter.authenticate(&credentials, &client);
-            login.await.map(|_| ())
-        };
         for _ in 0..3 {
-            let refused = log_in("wrong").await;
+            let refused = log_in(&*adapter, &user.email, "wrong").await.map(drop);
             assert_eq!(refused, Err(IamError::Refused(Refusal::InvalidCredentials)));
         }
-        let refused = log_in(user.password.expose_secret()).await;
-        assert_eq!(refused, Err(IamError::Refused(Refusal::Locked)));
+        let refused = log_in(&*adapter, &user.email, user.password.clone()).await;
+        assert_eq!(refused.map(drop), Err(IamError::Refused(Refusal::Locked)));
     }
 
     /// Adds a group with members to those that have the scope of their name.
@@ -387,7 +382,7 @@ impl Drop for Directory {
 
 /// The section `[iam.ldap]`.
 fn section(facts: &Facts, more: &Value) -> Value {
-    let mut section = json!({
+    let section = json!({
         "urls": [facts.url],
         "flavour": facts.flavour,
         "issuer": "directory.test",
@@ -396,9 +391,7 @@ fn section(facts: &Facts, more: &Value) -> Value {
         "bind_password": facts.bind_password,
         "users_base": format!("OU=people,{}", facts.base),
     });
-    let members = section.as_object_mut().expect("an object");
-    members.extend(more.as_object().expect("an object").clone());
-    section
+    with(section, more)
 }
 
 fn adapter(facts: &Facts, more: &Value) -> Arc<dyn IamAdapter> {
@@ -450,10 +443,6 @@ impl Fixture for Directory {
         ])
     }
 
-    async fn set_attributes(&self, _: &Account, _: &Map<String, Value>) {
-        unreachable!("the attributes are fixed")
-    }
-
     async fn introspection_response(&self, _: &UpstreamSession) -> Value {
         json!({"displayName": DISPLAY_NAME, "departmentNumber": DEPARTMENTS})
     }
@@ -501,14 +490,6 @@ impl Fixture for Directory {
             self.change_members(permission.as_str(), &dn, true).await;
         }
         self.subject(&dn).await
-    }
-
-    async fn create_user_with_otp(&self, _: &str, _: &SecretString) -> Subject {
-        unreachable!("a directory takes no one-time password")
-    }
-
-    fn otp(&self) -> SecretString {
-        unreachable!("a directory takes no one-time password")
     }
 
     async fn delete_user(&self, user: &Account) {

@@ -1,10 +1,7 @@
 //! Logins: what each response of the server means, and what a wrong setting is called.
 
 use futures_util::FutureExt as _;
-use iam_adapters::{
-    Authenticated, ClientContext, Credentials, IamAdapter, IamError, Misconfiguration, Permissions,
-    Refusal,
-};
+use iam_adapters::{IamError, Misconfiguration, Permissions, Refusal};
 use iam_conformance::{Account, AccountState, Fixture as _};
 use serde_json::{Value, json};
 use test_support::suite::unique_name;
@@ -12,17 +9,7 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::directory::{Directory, Kind};
-
-pub(super) async fn log_in(
-    adapter: &dyn IamAdapter,
-    email: &str,
-    password: &str,
-) -> Result<Authenticated, IamError> {
-    let credentials = Credentials::new(email.to_owned(), password.into()).expect("credentials");
-    adapter
-        .authenticate(&credentials, &ClientContext::default())
-        .await
-}
+use crate::fixture::log_in;
 
 pub(super) async fn user(directory: &Directory) -> Account {
     let email = format!("{}@example.test", unique_name());
@@ -42,7 +29,7 @@ fn is_refused<T>(login: &Result<T, IamError>, refusal: Refusal) -> bool {
     matches!(login, Err(IamError::Refused(found)) if *found == refusal)
 }
 
-pub(super) async fn refusal_of_each_state_has_its_reason_in_the_log(directory: &Directory) {
+pub(super) async fn refusal_of_each_state_has_its_own_reason(directory: &Directory) {
     let adapter = directory.bare(&json!({}));
     let user = user(directory).await;
     for (state, refusal) in [

@@ -10,8 +10,9 @@ use test_support::suite::{READ, session_of};
 use test_support::wait::until;
 
 use super::directory::{Directory, Kind};
-use super::logins::{PASSWORD, log_in, user};
+use super::logins::{PASSWORD, user};
 use super::secrecy::user_and_file;
+use crate::fixture::log_in;
 use crate::metrics::iam_calls;
 use crate::process::Process;
 

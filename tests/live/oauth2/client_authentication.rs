@@ -4,7 +4,7 @@ use iam_adapters::Introspection;
 use test_support::suite::READ;
 
 use super::server::{Kind, OAuth2Fixture, adapter};
-use super::sessions::log_in;
+use crate::fixture::log_in;
 use crate::misconfigured::{MisconfigurationCase, each_has_its_reason, each_is_named_by_check};
 
 pub(super) async fn every_method_of_the_server_works(fixture: &OAuth2Fixture) {
@@ -12,14 +12,13 @@ pub(super) async fn every_method_of_the_server_works(fixture: &OAuth2Fixture) {
     for client in fixture.server.clients_of_methods() {
         let adapter = adapter(&fixture.server.settings(client));
         assert_eq!(adapter.probe().await, Ok(()), "{client}");
-        let login = log_in(&*adapter, &user.email, &user.password).await;
+        let login = log_in(&*adapter, &user.email, user.password.clone()).await;
         let session = login.unwrap_or_else(|error| panic!("{client}: {error}"));
         let session = session.session;
         let introspected = adapter.introspect(&session).await;
         let is_active = matches!(introspected, Ok(Introspection::Active { .. }));
         assert!(is_active, "{client}: {introspected:?}");
-        let wrong = "Aa1!not-the-password".into();
-        let refused = log_in(&*adapter, &user.email, &wrong).await;
+        let refused = log_in(&*adapter, &user.email, "Aa1!not-the-password").await;
         assert_eq!(refused.expect_err("refused").kind(), "refused", "{client}");
         assert_eq!(adapter.end_session(&session).await, Ok(()), "{client}");
         let introspected = adapter.introspect(&session).await;

@@ -4,6 +4,7 @@ use test_support::suite::READ;
 
 use super::server::{Kind, OAuth2Fixture, SessionTokens};
 use crate::outage::RestartableIam as _;
+use crate::process::borrowed;
 use crate::secrecy::no_secret_is_written;
 
 pub(super) async fn no_token_of_the_server_and_no_credential_is_written(fixture: &OAuth2Fixture) {
@@ -17,11 +18,7 @@ pub(super) async fn no_token_of_the_server_and_no_credential_is_written(fixture:
         secrets.push(("the e-mail address", user.email.clone()));
     }
     let settings = fixture.settings();
-    let settings = settings
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()));
-    let settings: Vec<_> = settings.collect();
-    no_secret_is_written(&settings, &user, &secrets, |session| {
+    no_secret_is_written(&borrowed(&settings), &user, &secrets, |session| {
         let SessionTokens {
             access_token,
             refresh_token,

@@ -19,7 +19,7 @@ use iam_conformance::{Account, AccountState, ClaimMembers, Fixture};
 use reqwest::{Method, StatusCode};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use test_support::client::http_client;
 
 use crate::fixture::ServerFixture;
@@ -365,10 +365,6 @@ impl Fixture for Server {
         ])
     }
 
-    async fn set_attributes(&self, _: &Account, _: &Map<String, Value>) {
-        panic!("neither server states attributes of users");
-    }
-
     async fn introspection_response(&self, session: &UpstreamSession) -> Value {
         let tokens = SessionTokens::of(session);
         let introspected = match self.kind {
@@ -409,14 +405,6 @@ impl Fixture for Server {
             }
         };
         Subject::new(subject).expect("a subject")
-    }
-
-    async fn create_user_with_otp(&self, _: &str, _: &SecretString) -> Subject {
-        unreachable!("{:?} takes no one-time password", self.kind)
-    }
-
-    fn otp(&self) -> SecretString {
-        unreachable!("{:?} takes no one-time password", self.kind)
     }
 
     async fn delete_user(&self, user: &Account) {

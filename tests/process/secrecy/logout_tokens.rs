@@ -5,8 +5,8 @@ use test_support::endpoints::BACKCHANNEL_LOGOUT;
 use test_support::logout_token::{claims, logout_token, signed};
 use test_support::scripted_upstream::Answer;
 use test_support::scripted_upstream::keycloak::{KEYS, SESSION, SUBJECT, jwt};
-use test_support::secrecy::{PASSWORD, SecrecyFixture, UPSTREAM_TEXT, logout_form};
-use test_support::wire::post;
+use test_support::secrecy::{PASSWORD, SecrecyFixture, UPSTREAM_TEXT};
+use test_support::wire::{form, post};
 
 use crate::GATEWAY;
 
@@ -82,22 +82,19 @@ async fn invalid_form_and_query_are_not_written() {
     fixture.add_secret("a logout token", &token);
     let query = format!("{BACKCHANNEL_LOGOUT}?logout_token={token}");
     for (request, status) in [
-        (logout_form(&query, ""), 400),
-        (logout_form(&query, &format!("logout_token={token}")), 400),
-        (logout_form(BACKCHANNEL_LOGOUT, CANARY), 400),
+        (form(&query, ""), 400),
+        (form(&query, &format!("logout_token={token}")), 400),
+        (form(BACKCHANNEL_LOGOUT, CANARY), 400),
+        (form(BACKCHANNEL_LOGOUT, &format!("token={token}")), 400),
         (
-            logout_form(BACKCHANNEL_LOGOUT, &format!("token={token}")),
-            400,
-        ),
-        (
-            logout_form(
+            form(
                 BACKCHANNEL_LOGOUT,
                 &format!("logout_token={token}&logout_token={CANARY}"),
             ),
             400,
         ),
         (
-            logout_form(
+            form(
                 BACKCHANNEL_LOGOUT,
                 &format!("logout_token={}", CANARY.repeat(10_000)),
             ),

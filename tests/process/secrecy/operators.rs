@@ -3,7 +3,7 @@
 use serde_json::json;
 use test_support::endpoints::REVOKE;
 use test_support::secrecy::{PASSWORD, SecrecyFixture};
-use test_support::wire::{fetch, post};
+use test_support::wire::{fetch, post, with_header};
 
 use crate::GATEWAY;
 
@@ -32,8 +32,8 @@ async fn operator_call_writes_no_token_and_no_session_id() {
         (TOKEN, json!({ "session_id": id, "x": WRONG }), 400),
         (TOKEN, json!({ "session_id": id }), 200),
     ] {
-        let bearer = format!("\r\nAuthorization: Bearer {token}\r\n");
-        let request = post(REVOKE, &body.to_string()).replacen("\r\n", &bearer, 1);
+        let bearer = format!("Authorization: Bearer {token}");
+        let request = with_header(&bearer, &post(REVOKE, &body.to_string()));
         let answer = fetch(management, request);
         assert_eq!(answer.status, status, "{body}");
         fixture.record(&answer);

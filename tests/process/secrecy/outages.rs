@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use test_support::endpoints::{LOGIN, LOGOUT};
+use test_support::endpoints::LOGIN;
 use test_support::scripted_upstream::keycloak::{TOKEN as GRANT, grant};
 use test_support::scripted_upstream::{Answer, PROTOCOLS, ScriptedUpstream, WireProtocol};
 use test_support::secrecy::{EMAIL, PASSWORD, SecrecyFixture, UPSTREAM_TEXT};
-use test_support::wire::post;
+use test_support::wire::{logout, post};
 
 use crate::GATEWAY;
 
@@ -94,11 +94,7 @@ async fn failed_logout_writes_no_secret(protocol: &WireProtocol) {
     let session = fixture.log_in(PASSWORD, 200);
     let failing = Answer::text(503, "text/plain", UPSTREAM_TEXT);
     fixture.iam.on(protocol.logout, failing);
-    let pair = json!({
-        "session_id": session["session_id"],
-        "session_token": session["session_token"],
-    });
-    fixture.post_json(0, LOGOUT, &pair, 500);
+    fixture.send(0, &logout(&session), 500);
     fixture.iam.received(protocol.logout, 2).await;
     fixture.recovers();
     let finished = format!("outcome=\"finished\",iam=\"{}\"", protocol.adapter);

@@ -81,6 +81,10 @@ async fn logout_tokens_reach_redis_as_hashes_and_no_log() {
     let session = fixture.log_in(PASSWORD, 200);
     fixture.post_json(0, LOGOUT, &session, 200);
     let again = fixture.log_in(PASSWORD, 200);
+    for session in [&session, &again] {
+        let id = session["session_id"].as_str().expect("an id");
+        fixture.add_secret("a session id", id);
+    }
     let by_session = logout_token(&url, "canary-of-jti-session", &json!({"sid": SESSION}));
     fixture.send_logout_token(0, &by_session, 200);
     let by_subject = logout_token(&url, "canary-of-jti-subject", &json!({"sub": SUBJECT}));

@@ -1,5 +1,5 @@
-//! An HTTP client with a method for each endpoint. Every response is checked with `openapi.yaml`
-//! before a test receives it.
+//! An HTTP client with a method for each endpoint. Every response is checked with `openapi.yaml`, and
+//! those of the mock's control API with its own document, before a test receives it.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
 use crate::contract::Contract;
-use crate::endpoints::{BACKCHANNEL_LOGOUT, LOGIN, LOGOUT, READY, TOKEN};
+use crate::endpoints::{BACKCHANNEL_LOGOUT, CONTROL, LOGIN, LOGOUT, READY, TOKEN};
 use crate::wait::until_ok;
 
 mod response;
@@ -172,6 +172,18 @@ impl Client {
         report.await.is_readiness(status, codes);
     }
 
+    /// Calls the control API of the mock, on the management listener.
+    pub async fn control(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Vec<u8>>,
+    ) -> Response {
+        self.send(method, &self.management, path, headers, body.into())
+            .await
+    }
+
     async fn send(
         &self,
         method: Method,
@@ -190,7 +202,13 @@ impl Client {
         let answer = request.send().await.expect("a response");
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
         let body = answer.bytes().await.expect("a complete response");
-        Contract::get().check(method.as_str(), path, status, &headers, &body);
+        // The public listener has no control API.
+        let contract = if base == self.management && path.starts_with(CONTROL) {
+            Contract::of_the_control()
+        } else {
+            Contract::get()
+        };
+        contract.check(method.as_str(), path, status, &headers, &body);
         Response {
             status,
             headers,

@@ -20,3 +20,5 @@ pub const REVOKE: &str = "/admin/v1/sessions/revoke";
 pub const RESET: &str = "/admin/v1/login-limits/reset";
 /// Readiness, on the management listener.
 pub const READY: &str = "/health/ready";
+/// Begins the paths of the mock's control API, on the management listener.
+pub const CONTROL: &str = "/mock/v1";

@@ -34,10 +34,39 @@ pub struct TestGateway {
     _running: Running,
 }
 
+/// A server in a thread of its own. It stops when this is dropped.
 #[derive(Debug)]
-struct Running {
+pub struct Running {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    /// Starts a server. `build` is called in its thread, with the signal to stop. It returns what the test needs, and
+    /// the future that serves.
+    pub fn start<T, F>(
+        build: impl FnOnce(oneshot::Receiver<()>) -> (T, F) + Send + 'static,
+    ) -> (T, Self)
+    where
+        T: Send + 'static,
+        F: Future<Output = anyhow::Result<()>> + 'static,
+    {
+        let (sender, receiver) = mpsc::channel();
+        let (stop, stopped) = oneshot::channel();
+        let thread = thread::spawn(move || {
+            System::new().block_on(async move {
+                let (needed, serving) = build(stopped);
+                sender.send(needed).expect("the test waits for it");
+                serving.await.expect("listeners");
+            });
+        });
+        let needed = receiver.recv().expect("the server started");
+        let running = Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        };
+        (needed, running)
+    }
 }
 
 impl TestGateway {
@@ -88,29 +117,22 @@ impl TestGateway {
         + Send
         + 'static,
     ) -> Self {
-        let (bound, addresses) = mpsc::channel();
-        let (stop, stopped) = oneshot::channel();
-        let thread = thread::spawn(move || {
-            System::new().block_on(async move {
-                let app = build(&settings, parts).expect("two free ports");
-                bound
-                    .send(app.addresses())
-                    .expect("the test waits for them");
-                // Without a graceful shutdown: what is dropped here ends at once.
+        let (addresses, running) = Running::start(move |stopped| {
+            let app = build(&settings, parts).expect("two free ports");
+            let addresses = app.addresses();
+            // Without a graceful shutdown: what is dropped here ends at once.
+            let serving = async move {
                 tokio::select! {
-                    ran = app.run_until_stopped(pending()) => ran.expect("listeners"),
-                    _ = stopped => {}
+                    ran = app.run_until_stopped(pending()) => ran,
+                    _ = stopped => Ok(()),
                 }
-            });
+            };
+            (addresses, serving)
         });
-        let addresses = addresses.recv().expect("the application started");
         Self {
             client: Client::new(addresses.public, addresses.management),
             addresses,
-            _running: Running {
-                stop: Some(stop),
-                thread: Some(thread),
-            },
+            _running: running,
         }
     }
 

@@ -1,9 +1,10 @@
 //! Fixtures that several test binaries share: gateways, clients, IAMs, and the suite of the API.
 //!
 //! A unit-test build of a crate is a different crate from its library, so its types differ from those here. Unit tests
-//! of the adapters use only [`canary`], [`scripted_upstream`], [`wycheproof`], [`LogoutSigner`] and the times of
-//! [`ManualClock`], which contain no type of the gateway or the adapters; those of the core also [`misconfigurations`],
-//! [`scripted_iam`], [`slow_iam`], [`resilient`] and [`wrapper`], which implement the trait of the adapters.
+//! of the adapters use only [`canary`], [`json`], [`scripted_upstream`], [`wycheproof`], [`LogoutSigner`] and the times
+//! of [`ManualClock`], which contain no type of the gateway or the adapters; those of the core also
+//! [`misconfigurations`], [`scripted_iam`], [`slow_iam`], [`resilient`] and [`wrapper`], which implement the trait of
+//! the adapters.
 
 #![expect(
     clippy::disallowed_methods,
@@ -26,11 +27,14 @@ pub mod client;
 pub mod contract;
 pub mod development_markers;
 pub mod endpoints;
+pub mod files;
 pub mod gateway;
+pub mod json;
 pub mod keys;
 pub mod log;
 pub mod logout_inbox;
 pub mod logout_token;
+pub mod machine;
 pub mod metrics;
 pub mod misconfigurations;
 pub mod mock_fixture;

@@ -13,7 +13,7 @@ use crate::program::{Executable, Program};
 use crate::scripted_upstream::keycloak::{KEYCLOAK, SUBJECT};
 use crate::scripted_upstream::{Answer, ScriptedUpstream, WireProtocol};
 use crate::wait::until_ok_blocking;
-use crate::wire::{self, Connection, fetch, get, post};
+use crate::wire::{self, Connection, fetch, form, get, post, with_header};
 
 /// The password of the user.
 pub const PASSWORD: &str = "canary/pass+word of alice";
@@ -120,8 +120,8 @@ impl SecrecyFixture {
             keys,
         };
         // Before the test, which may exhaust the limits of the gateway.
-        let control = format!("\r\nx-request-id: {CONTROL}\r\n");
-        fixture.send(0, &get("/nowhere").replacen("\r\n", &control, 1), 404);
+        let control = with_header(&format!("x-request-id: {CONTROL}"), &get("/nowhere"));
+        fixture.send(0, &control, 404);
         fixture
     }
 
@@ -195,8 +195,8 @@ impl SecrecyFixture {
         for part in token.split('.').skip(1).filter(|part| part.len() >= 12) {
             self.add_secret("a part of a logout token", part);
         }
-        let form = format!("logout_token={token}");
-        self.send(replica, &logout_form(BACKCHANNEL_LOGOUT, &form), status);
+        let request = form(BACKCHANNEL_LOGOUT, &format!("logout_token={token}"));
+        self.send(replica, &request, status);
     }
 
     /// From now on the IAM works.
@@ -281,9 +281,4 @@ impl SecrecyFixture {
         assert!(found("\"last_result\":\"", &responses), "{responses}");
         written
     }
-}
-
-/// A POST request with a form.
-pub fn logout_form(target: &str, form: &str) -> String {
-    post(target, form).replace("application/json", "application/x-www-form-urlencoded")
 }

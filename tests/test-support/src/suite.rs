@@ -1,5 +1,5 @@
-//! The suite of the API, for any IAM: each test is an async function over an [`IamFixture`], all of
-//! them in one table. A test panics where the gateway breaks its contract.
+//! The suite of the API, for any IAM: each test is an async function over an [`IamFixture`], in one of two
+//! tables. A test panics where the gateway breaks its contract.
 
 #![expect(missing_docs, reason = "the name of a test is its documentation")]
 
@@ -28,47 +28,57 @@ pub mod requests;
 pub mod scopes;
 pub mod verifier;
 
-/// Calls a macro with every test of the suite, as a list of `module::test,`.
+/// Calls a macro with these tokens, and then with every test that depends on the IAM, as a list of `module::test,`.
 #[macro_export]
 macro_rules! for_each_test {
-    ($macro:ident) => {
+    ($macro:ident $(, $more:tt)*) => {
         $macro! {
+            $($more)*
             login::login_returns_a_session_and_nothing_else,
             login::every_refused_login_has_the_same_response,
             login::one_time_password_is_required_of_users_who_have_one_if_the_iam_takes_it,
-            login::invalid_one_time_password_is_described,
             exchange::exchange_returns_a_token_and_nothing_else,
             exchange::token_contains_user_session_and_times,
-            exchange::several_audiences_keep_their_order,
             scopes::granted_scope_is_the_intersection_of_requested_and_held,
-            scopes::missing_scope_means_the_default_scope,
-            scopes::empty_scope_is_refused_if_configured,
-            lifetimes::token_lifetime_follows_the_setting,
             logout::logout_returns_ok_and_nothing_else,
             bad_sessions::every_invalid_session_has_the_same_response,
             bad_sessions::logout_of_an_invalid_session_ends_nothing,
-            requests::missing_or_mistyped_member_is_refused,
-            requests::body_that_is_not_a_json_object_is_refused,
-            requests::unknown_members_are_ignored,
-            requests::query_is_refused,
             requests::too_long_value_is_refused_and_never_truncated,
-            requests::other_grant_type_is_refused,
             administration::changed_permission_takes_effect_within_its_ttl_or_at_the_next_login,
             administration::session_ended_by_the_administrator_is_refused_within_the_freshness,
             administration::disabled_user_is_refused_within_the_freshness_if_the_iam_reports_it,
             administration::deleted_user_is_refused_within_the_freshness_if_the_iam_reports_it,
             administration::changed_password_replaces_the_old_one,
-            replicas::replicas_publish_the_same_keys,
             replicas::session_of_one_replica_is_valid_at_another,
             replicas::replica_accepts_liveness_from_the_iam_only,
-            replicas::gateway_with_other_keys_accepts_no_session,
+        }
+    };
+}
+pub use crate::for_each_test;
+
+/// Calls a macro with every other test, for which all IAMs are the same, as a list of `module::test,`.
+#[macro_export]
+macro_rules! for_each_test_of_any_iam {
+    ($macro:ident) => {
+        $macro! {
+            login::invalid_one_time_password_is_described,
+            exchange::several_audiences_keep_their_order,
+            scopes::missing_scope_means_the_default_scope,
+            scopes::empty_scope_is_refused_if_configured,
+            lifetimes::token_lifetime_follows_the_setting,
+            requests::missing_or_mistyped_member_is_refused,
+            requests::body_that_is_not_a_json_object_is_refused,
+            requests::unknown_members_are_ignored,
+            requests::query_is_refused,
+            requests::other_grant_type_is_refused,
+            replicas::replicas_publish_the_same_keys,
             discovery::token_can_be_verified_from_discovery,
             discovery::metadata_lists_the_endpoints,
             discovery::published_documents_can_be_cached,
         }
     };
 }
-pub use crate::for_each_test;
+pub use crate::for_each_test_of_any_iam;
 
 /// The permission to read orders.
 pub const READ: &str = "urn:shop:orders:order:read";

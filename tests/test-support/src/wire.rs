@@ -3,8 +3,9 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::endpoints::{LOGOUT, TOKEN};
 use crate::wait::DEADLINE;
 
 /// One response.
@@ -179,11 +180,52 @@ pub fn fetch(address: SocketAddr, request: impl AsRef<[u8]>) -> Answer {
 
 /// A request with a JSON body.
 pub fn post(path: &str, body: &str) -> String {
+    with_body("POST", path, "application/json", body)
+}
+
+/// A request with a form as its body.
+pub fn form(path: &str, body: &str) -> String {
+    with_body("POST", path, "application/x-www-form-urlencoded", body)
+}
+
+/// A request with a body of any type.
+pub fn with_body(method: &str, path: &str, media_type: &str, body: &str) -> String {
     format!(
-        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {media_type}\r\n\
          Content-Length: {}\r\n\r\n{body}",
         body.len()
     )
+}
+
+/// A request with a JSON body in chunks of this size.
+pub fn in_chunks(path: &str, body: &str, size: usize) -> String {
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Transfer-Encoding: chunked\r\n\r\n{}",
+        chunked(body, size)
+    )
+}
+
+/// A request with another header line, or several.
+pub fn with_header(line: &str, request: &str) -> String {
+    request.replacen("\r\n", &format!("\r\n{line}\r\n"), 1)
+}
+
+/// The id and token in a response to a login, as members of a request.
+pub fn pair(session: &Value) -> Value {
+    json!({ "session_id": session["session_id"], "session_token": session["session_token"] })
+}
+
+/// A request for a token with the session in a response to a login.
+pub fn exchange(session: &Value) -> String {
+    let mut body = pair(session);
+    body["grant_type"] = json!("session");
+    post(TOKEN, &body.to_string())
+}
+
+/// A request that logs out the session in a response to a login.
+pub fn logout(session: &Value) -> String {
+    post(LOGOUT, &pair(session).to_string())
 }
 
 /// A request without a body.

@@ -149,6 +149,11 @@ fn limited_by(result: &Result<(), GatewayError>) -> Option<(Limit, f64)> {
     }
 }
 
+/// The limit that refused the login.
+fn limit_of(result: &Result<(), GatewayError>) -> Option<Limit> {
+    limited_by(result).map(|(limit, _)| limit)
+}
+
 /// One of many unrelated addresses.
 fn unrelated_address(number: usize) -> IpAddr {
     Ipv4Addr::from_bits(0x0b00_0000 + u32::try_from(number).unwrap()).into()

@@ -130,8 +130,7 @@ fn largest_token_opens_and_a_larger_one_is_not_sealed() {
         .map(|length| &largest[..length])
         .find_map(|secret| seal(&keys, &session(secret), AT, &SystemRandom::new()).ok())
         .unwrap();
-    assert!(largest.len() > TOKEN_BYTES_MAX - 4, "{}", largest.len());
-    assert!(largest.len() <= TOKEN_BYTES_MAX);
+    assert_eq!(largest.len(), TOKEN_BYTES_MAX);
     assert!(opened(&keys, &largest).is_ok());
     for longer in [room + 3, 2 * TOKEN_BYTES_MAX] {
         let session_secret = "a".repeat(longer);
@@ -173,22 +172,6 @@ fn key_that_is_read_again_is_the_same_only_with_the_same_secret() {
     let before = key("k1", 1, 0);
     assert!(key("k1", 1, 60).is_same(&before));
     assert!(!key("k1", 2, 0).is_same(&before));
-}
-
-#[test]
-fn session_token_may_have_the_maximum_length() {
-    let keys = key_set();
-    let seal = |length| {
-        seal(
-            &keys,
-            &session(&"s".repeat(length)),
-            AT,
-            &SystemRandom::new(),
-        )
-    };
-    let mut lengths = (0..TOKEN_BYTES_MAX).map_while(|length| seal(length).ok());
-    let (longest, _) = lengths.by_ref().last().unwrap();
-    assert_eq!(longest.len(), TOKEN_BYTES_MAX);
 }
 
 #[test]

@@ -3,21 +3,19 @@ use std::sync::Arc;
 
 use config::ConfigError;
 use serde_json::{Value, json};
+use test_support::json::with;
 
 use super::*;
 use crate::clock::SystemClock;
 
 fn read(changes: &Value) -> Result<KeycloakSettings, ConfigError> {
-    let mut settings = json!({
+    let settings = json!({
         "url": "https://login.example.test/auth",
         "realm": "shop",
         "client_id": "auth-gateway",
         "client_secret": "0123456789abcdef",
     });
-    for (key, value) in changes.as_object().expect("an object") {
-        settings[key] = value.clone();
-    }
-    KeycloakSettings::read(serde_json::from_value(settings).expect("a section"))
+    KeycloakSettings::read(serde_json::from_value(with(settings, changes)).expect("a section"))
 }
 
 fn settings(changes: &Value) -> KeycloakSettings {
@@ -45,50 +43,18 @@ fn misspelt_key_is_refused() {
 
 #[test]
 fn problem_names_its_key_without_its_value() {
+    let file = "ca_file: /nonexistent/file: no such file or directory";
+    let issuer = "issuer: must be an http or https address without credentials, query and fragment";
+    let url = json!({"url": "https://canary@x.test"});
+    let client = json!({"permissions_client": ""});
     for (changes, expected) in [
-        (
-            json!({"url": "ldap://canary.test"}),
-            "url: must be http or https",
-        ),
-        (
-            json!({"url": "https://x.test/?canary"}),
-            "url: must have no query and no fragment",
-        ),
-        (
-            json!({"url": "https://x.test/#canary"}),
-            "url: must have no query and no fragment",
-        ),
-        (
-            json!({"url": "https://canary@x.test"}),
-            "url: must hold no credentials",
-        ),
-        (
-            json!({"url": "https://:canary@x.test"}),
-            "url: must hold no credentials",
-        ),
+        (url, "url: must hold no credentials"),
         (json!({"realm": ""}), "realm: must be the name of a realm"),
         (json!({"realm": ".."}), "realm: must be the name of a realm"),
         (json!({"client_id": ""}), "client_id: must not be empty"),
-        (
-            json!({"permissions_client": ""}),
-            "permissions_client: must not be empty",
-        ),
-        (
-            json!({"issuer": "canary"}),
-            "issuer: must be an http or https address without credentials, query and fragment",
-        ),
-        (
-            json!({"issuer": "https://x.test/?canary"}),
-            "issuer: must be an http or https address without credentials, query and fragment",
-        ),
-        (
-            json!({"issuer": "https://alice:canary@x.test"}),
-            "issuer: must be an http or https address without credentials, query and fragment",
-        ),
-        (
-            json!({"ca_file": "/nonexistent/file"}),
-            "ca_file: /nonexistent/file: no such file or directory",
-        ),
+        (client, "permissions_client: must not be empty"),
+        (json!({"issuer": "https://x.test/?canary"}), issuer),
+        (json!({"ca_file": "/nonexistent/file"}), file),
     ] {
         let problems = settings(&changes).problems("iam.keycloak", false);
         assert_eq!(problems, [format!("iam.keycloak.{expected}")], "{changes}");
@@ -108,16 +74,6 @@ fn all_problems_are_reported_together() {
     let problems = settings(&changes).problems("iam.keycloak", true);
     assert_eq!(problems.len(), 9, "{problems:#?}");
     assert!(!problems.concat().contains("canary"));
-}
-
-#[test]
-fn production_requires_https() {
-    let plain = settings(&json!({"url": "http://localhost:8080"}));
-    assert!(plain.problems("iam.keycloak", false).is_empty());
-    assert_eq!(
-        plain.problems("iam.keycloak", true),
-        ["iam.keycloak.url: must be https in production"]
-    );
 }
 
 #[test]
@@ -146,8 +102,8 @@ fn issuer_is_the_address_of_the_realm_by_default() {
         "https://login.example.test/auth/realms/shop"
     );
     assert_eq!(
-        issuer(json!({"url": "https://x.test:443/", "realm": "a b"})),
-        "https://x.test/realms/a%20b"
+        issuer(json!({"url": "https://x.test:443/", "realm": "a b/c?ü"})),
+        "https://x.test/realms/a%20b%2Fc%3F%C3%BC"
     );
     assert_eq!(
         issuer(json!({"issuer": "https://public.test/realms/shop"})),

@@ -1,13 +1,11 @@
 use serde_json::{Value, json};
+use test_support::json::with;
 
 use super::*;
 
 fn settings(changes: &Value) -> KratosSettings {
-    let mut settings = json!({"url": "https://kratos.example.test/public/"});
-    for (key, value) in changes.as_object().expect("an object") {
-        settings[key] = value.clone();
-    }
-    serde_json::from_value(settings).expect("settings")
+    let settings = json!({"url": "https://kratos.example.test/public/"});
+    serde_json::from_value(with(settings, changes)).expect("settings")
 }
 
 #[test]
@@ -23,35 +21,19 @@ fn valid_settings_have_no_problem_in_production() {
 
 #[test]
 fn problem_names_its_key_without_its_value() {
+    let url = json!({"url": "https://canary@kratos.test"});
+    let permissions = json!({"permissions_member": ""});
+    let file = ".ca_file: /nonexistent/file: no such file or directory";
+    let claims = json!({"claims": {"sub": {"member": "/traits/canary"}}});
     for (changes, expected) in [
-        (
-            json!({"url": "ldap://canary.test"}),
-            ".url: must be http or https",
-        ),
-        (
-            json!({"url": "https://canary@kratos.test"}),
-            ".url: must hold no credentials",
-        ),
-        (
-            json!({"url": "https://kratos.test/?canary"}),
-            ".url: must have no query and no fragment",
-        ),
-        (
-            json!({"permissions_member": ""}),
-            ".permissions_member: must not be empty",
-        ),
+        (url, ".url: must hold no credentials"),
+        (permissions, ".permissions_member: must not be empty"),
         (
             json!({"groups_member": ""}),
             ".groups_member: must not be empty",
         ),
-        (
-            json!({"ca_file": "/nonexistent/file"}),
-            ".ca_file: /nonexistent/file: no such file or directory",
-        ),
-        (
-            json!({"claims": {"sub": {"member": "/traits/canary"}}}),
-            ".claims: `sub` is a claim of the gateway",
-        ),
+        (json!({"ca_file": "/nonexistent/file"}), file),
+        (claims, ".claims: `sub` is a claim of the gateway"),
     ] {
         let settings = settings(&changes);
         assert_eq!(

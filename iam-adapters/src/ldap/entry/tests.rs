@@ -22,38 +22,25 @@ fn refusal_is_that_of_the_flavour_and_a_temporary_lock_is_none() {
     use Flavour::{ActiveDirectory, DirectoryServer389, OpenLdap};
     let (active, disabled) = (None, Some(Refusal::Disabled));
     let incomplete = Some(Refusal::Incomplete);
+    let (time, never) = ("20261124120000Z", "9223372036854775807");
+    let expired = "passwordExpirationTime";
     let filetime = |seconds: u64| ((seconds + FILETIME_EPOCH) * FILETIME_PER_SECOND).to_string();
     let (past, future) = (filetime(1_799_999_999), filetime(1_800_000_001));
     for (flavour, attribute, value, expected) in [
         (OpenLdap, "pwdAccountLockedTime", "000001010000Z", disabled),
-        (OpenLdap, "pwdAccountLockedTime", "20261124120000Z", active),
+        (OpenLdap, "pwdAccountLockedTime", time, active),
         (OpenLdap, "pwdReset", "TRUE", incomplete),
         (OpenLdap, "pwdreset", "FALSE", active),
         (OpenLdap, "nsAccountLock", "TRUE", active),
         (DirectoryServer389, "nsAccountLock", "true", disabled),
-        (
-            DirectoryServer389,
-            "accountUnlockTime",
-            "20261124120000Z",
-            active,
-        ),
-        (
-            DirectoryServer389,
-            "passwordExpirationTime",
-            "19700101000000Z",
-            incomplete,
-        ),
+        (DirectoryServer389, "accountUnlockTime", time, active),
+        (DirectoryServer389, expired, "19700101000000Z", incomplete),
         (ActiveDirectory, "userAccountControl", "514", disabled),
         (ActiveDirectory, "userAccountControl", "512", active),
         (ActiveDirectory, "lockoutTime", "134000000000000000", active),
         (ActiveDirectory, "pwdLastSet", "0", incomplete),
         (ActiveDirectory, "accountExpires", "0", active),
-        (
-            ActiveDirectory,
-            "accountExpires",
-            "9223372036854775807",
-            active,
-        ),
+        (ActiveDirectory, "accountExpires", never, active),
         (ActiveDirectory, "accountExpires", &past, disabled),
         (ActiveDirectory, "accountExpires", &future, active),
     ] {
@@ -89,36 +76,22 @@ fn active_directory_entry_without_its_state_is_unreadable() {
 
 #[test]
 fn change_of_the_password_is_compared_as_a_time_and_none_is_before_the_first() {
+    use Ordering::{Equal, Greater, Less};
+    let time = Some("20261124120000Z");
     for (of_entry, of_session, expected) in [
-        (None, None, Ordering::Equal),
-        (
-            Some("20261124120000Z"),
-            Some("20261124120000Z"),
-            Ordering::Equal,
-        ),
-        (Some("20261124120000Z"), None, Ordering::Greater),
-        (None, Some("20261124120000Z"), Ordering::Less),
-        (
-            Some("20261124120001Z"),
-            Some("20261124120000Z"),
-            Ordering::Greater,
-        ),
-        (
-            Some("20261124115959Z"),
-            Some("20261124120000Z"),
-            Ordering::Less,
-        ),
-        (
-            Some("20261124120000.5Z"),
-            Some("20261124120000Z"),
-            Ordering::Greater,
-        ),
+        (None, None, Equal),
+        (time, time, Equal),
+        (time, None, Greater),
+        (None, time, Less),
+        (Some("20261124120001Z"), time, Greater),
+        (Some("20261124115959Z"), time, Less),
+        (Some("20261124120000.5Z"), time, Greater),
         (
             Some("134087654321234567"),
             Some("99999999999999999"),
-            Ordering::Greater,
+            Greater,
         ),
-        (Some("0"), Some("134087654321234567"), Ordering::Less),
+        (Some("0"), Some("134087654321234567"), Less),
     ] {
         assert_eq!(
             compare(of_entry, of_session),

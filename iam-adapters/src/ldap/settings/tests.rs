@@ -39,94 +39,46 @@ fn defaults_are_those_of_the_flavour() {
 
 #[test]
 fn each_problem_begins_with_its_key_and_has_no_value() {
+    let empty = "must not be empty";
+    let in_production = "must be ldaps in production, or start_tls must be true";
+    let host = "with TLS a server must have a name or an IPv4 address";
+    let parts = "must have a host and nothing else but a port";
+    let needed = "is needed, or bind_password_file";
+    let filter = "is no filter in the form of RFC 4515";
+    let attribute = "is no name of an attribute";
+    let changed = "password_changed_attribute";
     for (key, value, problem) in [
         ("urls", json!([]), "at least one server is needed"),
-        (
-            "urls",
-            json!("ldap://ldap.example.test"),
-            "must be ldaps in production, or start_tls must be true",
-        ),
-        (
-            "urls",
-            json!("ldaps://[::1]"),
-            "with TLS a server must have a name or an IPv4 address",
-        ),
+        ("urls", json!("ldap://ldap.example.test"), in_production),
+        ("urls", json!("ldaps://[::1]"), host),
         (
             "urls",
             json!("https://ldap.example.test"),
             "must be ldaps, ldap or ldapi",
         ),
-        (
-            "urls",
-            json!("ldaps://canary@ldap.example.test"),
-            "must have a host and nothing else but a port",
-        ),
-        (
-            "urls",
-            json!("ldaps://ldap.example.test/dc=canary"),
-            "must have a host and nothing else but a port",
-        ),
-        (
-            "urls",
-            json!("ldaps:canary"),
-            "must have a host and nothing else but a port",
-        ),
-        ("issuer", json!(""), "must not be empty"),
-        ("bind_dn", json!(""), "must not be empty"),
-        (
-            "bind_password",
-            json!(""),
-            "is needed, or bind_password_file",
-        ),
-        (
-            "bind_password",
-            Value::Null,
-            "is needed, or bind_password_file",
-        ),
+        ("urls", json!("ldaps://canary@ldap.example.test"), parts),
+        ("urls", json!("ldaps://ldap.example.test/dc=canary"), parts),
+        ("urls", json!("ldaps:canary"), parts),
+        ("issuer", json!(""), empty),
+        ("bind_dn", json!(""), empty),
+        ("bind_password", json!(""), needed),
+        ("bind_password", Value::Null, needed),
         ("bind_password", json!("Admin"), "a well-known one"),
-        ("users_base", json!(""), "must not be empty"),
-        ("groups_base", json!(""), "must not be empty"),
-        (
-            "users_filter",
-            json!("(canary"),
-            "is no filter in the form of RFC 4515",
-        ),
-        (
-            "users_filter",
-            json!(""),
-            "is no filter in the form of RFC 4515",
-        ),
-        (
-            "users_filter",
-            json!("canary=1"),
-            "is no filter in the form of RFC 4515",
-        ),
+        ("users_base", json!(""), empty),
+        ("groups_base", json!(""), empty),
+        ("users_filter", json!("(canary"), filter),
+        ("users_filter", json!(""), filter),
+        ("users_filter", json!("canary=1"), filter),
         (
             "groups_filter",
             json!("(objectClass=canary)"),
             "is used only with groups_base",
         ),
-        (
-            "email_attribute",
-            json!("canary)(mail"),
-            "is no name of an attribute",
-        ),
-        ("subject_attribute", json!(""), "is no name of an attribute"),
-        (
-            "password_changed_attribute",
-            json!("canary="),
-            "is no name of an attribute",
-        ),
-        (
-            "password_changed_attribute",
-            json!("1.3.6.1.4.1.42.2.27.8.1.16"),
-            "is no name of an attribute",
-        ),
-        (
-            "subject_attribute",
-            json!("OID.1.3.6.1.1.16.4"),
-            "is no name of an attribute",
-        ),
+        ("email_attribute", json!("canary)(mail"), attribute),
+        ("subject_attribute", json!(""), attribute),
+        (changed, json!("canary="), attribute),
+        (changed, json!("1.3.6.1.4.1.42.2.27.8.1.16"), attribute),
+        ("subject_attribute", json!("OID.1.3.6.1.1.16.4"), attribute),
     ] {
         let problems = section(&[(key, value.clone())]).problems("iam.ldap", true);
         let [found] = &problems[..] else {

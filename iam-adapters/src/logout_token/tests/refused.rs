@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
+use test_support::json::without;
 
 use super::super::InvalidLogoutToken as Why;
 use super::super::TOKEN_BYTES_MAX;
@@ -78,10 +79,7 @@ async fn token_without_a_required_claim_is_refused() {
         (&["events"], Why::Claims),
         (&["sid", "sub"], Why::NoSubject),
     ] {
-        let mut claims = claims(&fixture);
-        for member in members {
-            claims.as_object_mut().unwrap().remove(*member);
-        }
+        let claims = members.iter().copied().fold(claims(&fixture), without);
         let token = fixture.sign(&header(&fixture), &claims);
         assert_eq!(fixture.refusal(&token).await, Some(why), "{members:?}");
     }
@@ -128,8 +126,7 @@ async fn token_with_a_wrong_header_is_refused_with_its_reason() {
         ("alg", Why::Malformed),
         ("kid", Why::Malformed),
     ] {
-        let mut header = header(&fixture);
-        header.as_object_mut().unwrap().remove(member);
+        let header = without(header(&fixture), member);
         let token = fixture.sign(&header, &claims(&fixture));
         assert_eq!(fixture.refusal(&token).await, Some(why), "{member}");
     }
@@ -175,9 +172,8 @@ async fn only_a_signature_of_the_named_key_over_the_same_bytes_is_accepted() {
         fixture.sign(&header(&fixture), &claims(&fixture)),
         fixture.sign(&header(&fixture), &claims(&fixture)),
     );
-    let (signed, signature) = one.rsplit_once('.').unwrap();
+    let (signed, _) = one.rsplit_once('.').unwrap();
     let (_, others) = other.rsplit_once('.').unwrap();
-    let altered = signature.chars().rev().collect::<String>();
     let attacker = Fixture::new();
     let mut with_own_key = header(&fixture);
     with_own_key["jwk"] = json!({"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA"});
@@ -185,7 +181,6 @@ async fn only_a_signature_of_the_named_key_over_the_same_bytes_is_accepted() {
     for token in [
         format!("{signed}."),
         format!("{signed}.{others}"),
-        format!("{signed}.{}", URL_SAFE_NO_PAD.encode([0; 64])),
         attacker.sign(&header(&fixture), &claims(&fixture)),
         attacker.sign(&with_own_key, &claims(&fixture)),
     ] {
@@ -194,21 +189,6 @@ async fn only_a_signature_of_the_named_key_over_the_same_bytes_is_accepted() {
             Some(Why::Signature),
             "{token}"
         );
-    }
-    // The last character may have non-zero trailing bits, which is another reason.
-    assert!(
-        fixture
-            .refusal(&format!("{signed}.{altered}"))
-            .await
-            .is_some()
-    );
-    let payload = signed.split_once('.').unwrap().1;
-    for at in [0, payload.len() / 2] {
-        let mut altered = payload.to_owned().into_bytes();
-        altered[at] = if altered[at] == b'A' { b'B' } else { b'A' };
-        let altered = String::from_utf8(altered).unwrap();
-        let token = one.replace(payload, &altered);
-        assert_eq!(fixture.refusal(&token).await, Some(Why::Signature), "{at}");
     }
     // A key in the header is ignored, also if the signature is valid.
     fixture

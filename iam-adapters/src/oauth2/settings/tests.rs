@@ -1,18 +1,16 @@
 use config::ConfigError;
 use serde_json::{Value, json};
+use test_support::json::with;
 
 use super::*;
 
 fn read(changes: &Value) -> Result<OAuth2Settings, ConfigError> {
-    let mut settings = json!({
+    let settings = json!({
         "issuer": "https://login.example.test/oidc",
         "client_id": "auth-gateway",
         "client_secret": "0123456789abcdef",
     });
-    for (key, value) in changes.as_object().expect("an object") {
-        settings[key] = value.clone();
-    }
-    OAuth2Settings::read(serde_json::from_value(settings).expect("a section"))
+    OAuth2Settings::read(serde_json::from_value(with(settings, changes)).expect("a section"))
 }
 
 fn settings(changes: &Value) -> OAuth2Settings {
@@ -49,19 +47,14 @@ fn misspelt_keys_and_values_are_refused() {
 
 #[test]
 fn problem_names_its_key_without_its_value() {
+    let issuer =
+        ".issuer: must be an http or https address without credentials, query and fragment";
+    let error = ".refused_error: must be 1 to 40 letters, _ and -";
+    let status = ".refused_status: must be 400, 401, 402, 403 or 422";
     for (changes, expected) in [
-        (
-            json!({"issuer": "canary"}),
-            ".issuer: must be an http or https address without credentials, query and fragment",
-        ),
-        (
-            json!({"issuer": "https://x.test/?canary"}),
-            ".issuer: must be an http or https address without credentials, query and fragment",
-        ),
-        (
-            json!({"issuer": "https://alice:canary@x.test"}),
-            ".issuer: must be an http or https address without credentials, query and fragment",
-        ),
+        (json!({"issuer": "canary"}), issuer),
+        (json!({"issuer": "https://x.test/?canary"}), issuer),
+        (json!({"issuer": "https://alice:canary@x.test"}), issuer),
         (
             json!({"token_endpoint": "ldap://canary.test"}),
             ".token_endpoint: must be http or https",
@@ -83,14 +76,8 @@ fn problem_names_its_key_without_its_value() {
             json!({"subject_claim": ""}),
             ".subject_claim: must not be empty",
         ),
-        (
-            json!({"refused_error": ""}),
-            ".refused_error: must be 1 to 40 letters, _ and -",
-        ),
-        (
-            json!({"refused_error": "canary of the user"}),
-            ".refused_error: must be 1 to 40 letters, _ and -",
-        ),
+        (json!({"refused_error": ""}), error),
+        (json!({"refused_error": "canary of the user"}), error),
         (
             json!({"scope": "canary  canary"}),
             ".scope: must be scope names with one space between them (RFC 6749 section 3.3)",
@@ -115,14 +102,8 @@ fn problem_names_its_key_without_its_value() {
             json!({"token_parameters": "a=canary&a=canary"}),
             ".token_parameters: a name occurs twice (RFC 6749 section 3.2)",
         ),
-        (
-            json!({"refused_status": 404}),
-            ".refused_status: must be 400, 401, 402, 403 or 422",
-        ),
-        (
-            json!({"refused_status": 500}),
-            ".refused_status: must be 400, 401, 402, 403 or 422",
-        ),
+        (json!({"refused_status": 404}), status),
+        (json!({"refused_status": 500}), status),
         (
             json!({"ca_file": "/nonexistent/file"}),
             ".ca_file: /nonexistent/file: no such file or directory",

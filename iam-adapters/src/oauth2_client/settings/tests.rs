@@ -3,6 +3,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde_json::json;
+use test_support::json::with;
 
 use super::*;
 use crate::keycloak::KeycloakSettings;
@@ -10,12 +11,7 @@ use crate::oauth2::OAuth2Settings;
 
 /// The problems of the settings at both adapters, which must be the same, without the section.
 fn problems(changes: &serde_json::Value, production: bool) -> Vec<String> {
-    let section = |mut section: serde_json::Value| {
-        for (key, value) in changes.as_object().expect("an object") {
-            section[key] = value.clone();
-        }
-        serde_json::from_value(section).expect("a section")
-    };
+    let section = |section| serde_json::from_value(with(section, changes)).expect("a section");
     let keycloak = KeycloakSettings::read(section(json!({
         "url": "https://login.example.test", "realm": "shop", "client_id": "auth-gateway",
     })));

@@ -1,13 +1,13 @@
-//! The meaning of responses to a direct grant.
+//! The meaning of responses to a direct grant, and of refusals of the gateway in every operation.
 
 use iam_adapters::{IamError, Misconfiguration, Refusal};
 use serde_json::{Value, json};
 use test_support::scripted_upstream::keycloak::{
-    LOGOUT, SESSION, SUBJECT, TOKEN, grant, jwt, refresh_token, refusal,
+    INTROSPECTION, LOGOUT, SESSION, SUBJECT, TOKEN, grant, jwt, refresh_token, refusal,
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
-use super::{adapter, is_misconfigured, kind, log_in, misconfigured};
+use super::{adapter, is_misconfigured, kind, log_in, misconfigured, session, without};
 
 #[tokio::test]
 async fn description_of_invalid_grant_selects_the_refusal() {
@@ -39,62 +39,50 @@ async fn description_of_invalid_grant_selects_the_refusal() {
 }
 
 #[tokio::test]
-async fn refusal_of_the_gateway_is_no_refusal_of_the_user() {
-    let upstream = ScriptedUpstream::keycloak().await;
-    let keycloak = adapter(&upstream.url());
+async fn refusal_of_the_gateway_is_a_misconfiguration_in_every_operation() {
+    use Misconfiguration::{ClientSecret, Other, PasswordLogin, Tenant, Tls, UnknownClient};
     let bad = "Invalid client or Invalid client credentials";
+    let failed = "Client authentication failed.";
+    let either = "Authentication failed.";
     let direct = "Client not allowed for direct access grants";
     let header = "Unexpected error when authenticating client";
     for (status, error, description, expected) in [
-        (
-            401,
-            "unauthorized_client",
-            bad,
-            Misconfiguration::ClientSecret,
-        ),
-        (401, "invalid_client", bad, Misconfiguration::UnknownClient),
-        (
-            400,
-            "unauthorized_client",
-            direct,
-            Misconfiguration::PasswordLogin,
-        ),
-        (400, "unauthorized_client", header, Misconfiguration::Other),
-        (
-            400,
-            "unsupported_grant_type",
-            "",
-            Misconfiguration::PasswordLogin,
-        ),
-        (
-            403,
-            "access_denied",
-            "Realm not enabled",
-            Misconfiguration::Tenant,
-        ),
-        (404, "Realm does not exist", "", Misconfiguration::Tenant),
-        (
-            403,
-            "invalid_request",
-            "HTTPS required",
-            Misconfiguration::Tls,
-        ),
-        (
-            401,
-            "invalid_request",
-            "Missing parameter: username",
-            Misconfiguration::Other,
-        ),
-        (400, "invalid_scope", "", Misconfiguration::Other),
+        (401, "unauthorized_client", bad, ClientSecret),
+        (401, "invalid_client", bad, UnknownClient),
+        (401, "invalid_client", failed, ClientSecret),
+        (401, "invalid_request", either, ClientSecret),
+        (400, "unauthorized_client", direct, PasswordLogin),
+        (400, "unauthorized_client", header, Other),
+        (400, "unsupported_grant_type", "", PasswordLogin),
+        (403, "access_denied", "Realm not enabled", Tenant),
+        (404, "Realm does not exist", "", Tenant),
+        (403, "invalid_request", "HTTPS required", Tls),
+        (403, "invalid_request", "Client not allowed.", Other),
+        (400, "invalid_request", "", Other),
+        (400, "invalid_scope", "", Other),
     ] {
-        upstream.on(TOKEN, refusal(status, error, description));
-        let answer = log_in(&keycloak).await;
-        assert_eq!(
-            misconfigured(&answer),
-            Some(expected),
-            "{status} {error} {description}"
-        );
+        for path in [TOKEN, INTROSPECTION, LOGOUT] {
+            let upstream = ScriptedUpstream::keycloak().await;
+            upstream.on(path, refusal(status, error, description));
+            let keycloak = adapter(&upstream.url());
+            let results = match path {
+                TOKEN => vec![log_in(&keycloak).await.map(drop)],
+                INTROSPECTION => vec![
+                    keycloak.introspect(&session()).await.map(drop),
+                    keycloak.probe().await,
+                ],
+                _ => vec![keycloak.end_session(&session()).await],
+            };
+            for result in results {
+                let of = format!("{path}: {status} {error} {description}");
+                assert_eq!(misconfigured(&result), Some(expected), "{of}");
+            }
+        }
     }
+    let upstream = ScriptedUpstream::keycloak().await;
+    let missing_user = refusal(401, "invalid_request", "Missing parameter: username");
+    upstream.on(TOKEN, missing_user);
+    is_misconfigured(&log_in(&adapter(&upstream.url())).await, Other);
 }
 
 #[tokio::test]
@@ -175,9 +163,7 @@ async fn session_of_a_grant_that_cannot_be_used_is_ended() {
 #[tokio::test]
 async fn client_without_refresh_tokens_is_misconfigured() {
     let upstream = ScriptedUpstream::keycloak().await;
-    let mut without = grant();
-    without.as_object_mut().unwrap().remove("refresh_token");
-    upstream.on(TOKEN, Answer::json(200, without));
+    upstream.on(TOKEN, Answer::json(200, without(grant(), "refresh_token")));
     let answer = log_in(&adapter(&upstream.url())).await;
     is_misconfigured(&answer, Misconfiguration::Other);
 }

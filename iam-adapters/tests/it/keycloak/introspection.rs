@@ -9,7 +9,7 @@ use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
 use super::{
     adapter, adapter_with, all_permissions, is_misconfigured, kind, log_in, misconfigured, session,
-    session_of,
+    session_of, with,
 };
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn introspection_of_another_session_subject_or_client_is_unreadable() {
         json!({"client_id": "another"}),
         json!({"azp": null, "client_id": null}),
     ] {
-        upstream.on(INTROSPECTION, Answer::json(200, changed(&change)));
+        upstream.on(INTROSPECTION, Answer::json(200, with(active(), &change)));
         let answer = keycloak.introspect(&session()).await;
         assert_eq!(kind(&answer), "unreadable", "{change}");
     }
@@ -97,7 +97,7 @@ async fn introspection_of_another_session_subject_or_client_is_unreadable() {
 #[tokio::test]
 async fn active_session_of_another_client_is_a_misconfiguration() {
     let upstream = ScriptedUpstream::keycloak().await;
-    let response = changed(&json!({"azp": "another", "client_id": "another"}));
+    let response = with(active(), &json!({"azp": "another", "client_id": "another"}));
     upstream.on(INTROSPECTION, Answer::json(200, response));
     let foreign = session_of("another");
     let answer = adapter(&upstream.url()).introspect(&foreign).await;
@@ -110,7 +110,7 @@ async fn one_member_that_names_the_client_is_sufficient() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = adapter(&upstream.url());
     for change in [json!({"azp": null}), json!({"client_id": null})] {
-        upstream.on(INTROSPECTION, Answer::json(200, changed(&change)));
+        upstream.on(INTROSPECTION, Answer::json(200, with(active(), &change)));
         assert_eq!(
             kind(&keycloak.introspect(&session()).await),
             "ok",
@@ -120,87 +120,18 @@ async fn one_member_that_names_the_client_is_sufficient() {
 }
 
 #[tokio::test]
-async fn introspection_with_a_non_boolean_active_is_unreadable() {
+async fn introspection_without_one_boolean_active_is_unreadable() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = adapter(&upstream.url());
-    for value in [
-        json!("true"),
-        json!("false"),
-        json!(1),
-        json!(0),
-        json!(null),
-        json!([false]),
-    ] {
-        upstream.on(
-            INTROSPECTION,
-            Answer::json(200, changed(&json!({"active": value}))),
-        );
-        let answer = keycloak.introspect(&session()).await;
-        assert_eq!(kind(&answer), "unreadable", "{value}");
-    }
     for body in [
         "{}",
-        "[]",
-        "[true]",
-        "true",
-        "null",
+        "{\"active\":\"false\"}",
         "{\"active\":false,\"active\":false}",
         "{\"active\":false} {}",
-        "{\"active\":false",
-        "",
     ] {
         upstream.on(INTROSPECTION, Answer::text(200, "application/json", body));
         let answer = keycloak.introspect(&session()).await;
         assert_eq!(kind(&answer), "unreadable", "{body}");
-    }
-}
-
-#[tokio::test]
-async fn refusal_of_the_gateway_is_not_inactive() {
-    let upstream = ScriptedUpstream::keycloak().await;
-    let keycloak = adapter(&upstream.url());
-    let bad = "Invalid client or Invalid client credentials";
-    for (status, error, description, expected) in [
-        (
-            401,
-            "invalid_client",
-            "Client authentication failed.",
-            Misconfiguration::ClientSecret,
-        ),
-        (401, "invalid_client", bad, Misconfiguration::UnknownClient),
-        (
-            401,
-            "invalid_request",
-            "Authentication failed.",
-            Misconfiguration::ClientSecret,
-        ),
-        (
-            403,
-            "invalid_request",
-            "Client not allowed.",
-            Misconfiguration::Other,
-        ),
-        (
-            403,
-            "access_denied",
-            "Realm not enabled",
-            Misconfiguration::Tenant,
-        ),
-        (404, "Realm does not exist", "", Misconfiguration::Tenant),
-        (
-            403,
-            "invalid_request",
-            "HTTPS required",
-            Misconfiguration::Tls,
-        ),
-    ] {
-        upstream.on(INTROSPECTION, refusal(status, error, description));
-        let answer = keycloak.introspect(&session()).await;
-        assert_eq!(
-            misconfigured(&answer),
-            Some(expected),
-            "{status} {error} {description}"
-        );
     }
 }
 
@@ -253,15 +184,6 @@ async fn invalid_grant_from_introspection_is_unreadable() {
         answer,
         Err(IamError::Unreadable("unexpected invalid_grant".into()))
     );
-}
-
-/// An active response with other members, or without the members that are null.
-fn changed(change: &Value) -> Value {
-    let mut answer = active();
-    for (member, value) in change.as_object().expect("an object") {
-        answer[member] = value.clone();
-    }
-    answer
 }
 
 /// The claims that the settings select, of a session and of its login.

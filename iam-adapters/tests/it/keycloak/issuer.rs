@@ -1,7 +1,7 @@
 //! The issuer is confirmed before a password is sent.
 
 use iam_adapters::Misconfiguration;
-use serde_json::{Value, json};
+use serde_json::json;
 use test_support::scripted_upstream::keycloak::{
     DISCOVERY, INTROSPECTION, TOKEN, discovery, inactive,
 };
@@ -100,19 +100,4 @@ async fn probe_that_finds_another_issuer_stops_logins() {
     let answer = log_in(&keycloak).await;
     is_misconfigured(&answer, Misconfiguration::Issuer);
     assert_eq!(upstream.requests_to(TOKEN).len(), before);
-}
-
-#[tokio::test]
-async fn realm_is_percent_encoded_and_appended_to_the_configured_path() {
-    let upstream = ScriptedUpstream::start().await;
-    let path = "/auth/realms/a%20b%2Fc%3F%C3%BC";
-    let url = format!("{}/auth/", upstream.url());
-    let changes: Value = json!({"url": url, "realm": "a b/c?ü"});
-    let keycloak = adapter_with(&url, &changes);
-    assert_eq!(keycloak.issuer(), format!("{}{path}", upstream.url()));
-    let _ = keycloak.probe().await;
-    assert_eq!(
-        upstream.requests()[0].path,
-        format!("{path}/.well-known/openid-configuration")
-    );
 }

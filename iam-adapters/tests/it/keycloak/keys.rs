@@ -1,10 +1,10 @@
 //! The realm's keys.
 
 use serde_json::json;
-use test_support::scripted_upstream::keycloak::{CLIENT, DISCOVERY, KEYS, key_set};
+use test_support::scripted_upstream::keycloak::{CLIENT, KEYS, key_set};
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
-use super::{adapter, adapter_with, kind};
+use super::{adapter, kind};
 
 #[tokio::test]
 async fn keys_are_fetched_from_the_realm_without_credentials() {
@@ -26,22 +26,6 @@ async fn keys_are_fetched_from_the_realm_without_credentials() {
             .all(|(name, _)| name != "authorization")
     );
     assert!(request.body.is_empty());
-}
-
-#[tokio::test]
-async fn discovery_document_does_not_redirect_the_fetch_of_keys() {
-    let other = ScriptedUpstream::start().await;
-    other.on(KEYS, key_set());
-    let upstream = ScriptedUpstream::start().await;
-    let issuer = format!("{}/realms/shop", upstream.url());
-    let elsewhere = format!("{}{KEYS}", other.url());
-    upstream.on(KEYS, key_set()).on(
-        DISCOVERY,
-        Answer::json(200, json!({"issuer": issuer, "jwks_uri": elsewhere})),
-    );
-    let keycloak = adapter_with(&upstream.url(), &json!({"issuer": issuer}));
-    assert_eq!(kind(&keycloak.verification_keys().await), "ok");
-    assert!(other.requests().is_empty());
 }
 
 #[tokio::test]

@@ -7,7 +7,6 @@ use std::time::Duration;
 use iam_adapters::clock::SystemClock;
 use iam_adapters::resilient::CallLimit;
 use iam_adapters::{ClientContext, IamAdapter};
-use proptest::prelude::*;
 use secrecy::ExposeSecret;
 use serde_json::json;
 use test_support::resilient::resilient;
@@ -15,10 +14,10 @@ use test_support::scripted_upstream::keycloak::{
     INTROSPECTION, LOGOUT, SESSION, SUBJECT, TOKEN, grant, refresh_token, refusal,
 };
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
-use url::form_urlencoded;
 
 use super::{
-    PASSWORD, SECRET, adapter, adapter_with, all_permissions, client, credentials, log_in,
+    PASSWORD, SECRET, adapter, adapter_with, all_permissions, client, credentials, log_in, with,
+    without,
 };
 
 fn basic(id: &str, secret: &str) -> String {
@@ -34,7 +33,7 @@ fn basic(id: &str, secret: &str) -> String {
 async fn login_sends_the_direct_grant_unchanged() {
     let upstream = ScriptedUpstream::keycloak().await;
     let answer = adapter(&upstream.url())
-        .authenticate(&credentials("p w&=+%é"), &client())
+        .authenticate(&credentials(" p w&=+%é "), &client())
         .await;
     assert!(answer.is_ok(), "{answer:?}");
     let requests = upstream.requests_to(TOKEN);
@@ -44,7 +43,7 @@ async fn login_sends_the_direct_grant_unchanged() {
     assert_eq!(request.method, "POST");
     assert_eq!(
         request.text(),
-        "grant_type=password&username=alice%40example.test&password=p+w%26%3D%2B%25%C3%A9"
+        "grant_type=password&username=alice%40example.test&password=+p+w%26%3D%2B%25%C3%A9+"
     );
     let mut headers = request.headers.clone();
     headers.sort();
@@ -98,14 +97,9 @@ async fn login_returns_session_lifetime_and_permissions() {
 async fn unlimited_session_has_no_lifetime() {
     let upstream = ScriptedUpstream::keycloak().await;
     let keycloak = adapter(&upstream.url());
-    let mut without = grant();
-    without
-        .as_object_mut()
-        .unwrap()
-        .remove("refresh_expires_in");
-    let mut zero = grant();
-    zero["refresh_expires_in"] = json!(0);
-    for answer in [without, zero] {
+    let lifetime = "refresh_expires_in";
+    let unlimited = json!({lifetime: 0});
+    for answer in [without(grant(), lifetime), with(grant(), &unlimited)] {
         upstream.on(TOKEN, Answer::json(200, answer));
         let login = log_in(&keycloak).await;
         assert_eq!(login.expect("a login").expires_in, None);
@@ -186,25 +180,6 @@ async fn login_stops_waiting_for_permissions_before_its_own_deadline() {
 }
 
 #[tokio::test]
-async fn session_of_a_cancelled_login_is_ended() {
-    let upstream = ScriptedUpstream::keycloak().await;
-    upstream.on(INTROSPECTION, Answer::hanging());
-    let keycloak = adapter(&upstream.url());
-    let (credentials, client) = (credentials(PASSWORD), client());
-    let cancelled = tokio::select! {
-        login = keycloak.authenticate(&credentials, &client) => Some(login),
-        () = upstream.received(INTROSPECTION, 1) => None,
-    };
-    assert!(cancelled.is_none(), "{cancelled:?}");
-    upstream.received(LOGOUT, 1).await;
-    let [request] = &upstream.requests_to(LOGOUT)[..] else {
-        panic!("one logout");
-    };
-    let token = refresh_token("auth-gateway");
-    assert_eq!(request.text(), format!("refresh_token={token}"));
-}
-
-#[tokio::test]
 async fn refused_login_makes_no_further_call() {
     let upstream = ScriptedUpstream::keycloak().await;
     upstream.on(
@@ -214,23 +189,4 @@ async fn refused_login_makes_no_further_call() {
     let _ = log_in(&adapter(&upstream.url())).await;
     assert_eq!(upstream.requests_to(TOKEN).len(), 1);
     assert!(upstream.requests_to(INTROSPECTION).is_empty());
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
-
-    #[test]
-    fn password_is_sent_unchanged(password in "\\PC{0,60}|.{0,60}") {
-        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-        let arrived = runtime.block_on(async {
-            let upstream = ScriptedUpstream::keycloak().await;
-            let keycloak = adapter(&upstream.url());
-            let answer = keycloak.authenticate(&credentials(&password), &client()).await;
-            answer.map(|_| upstream.requests_to(TOKEN)[0].body.clone())
-        });
-        let arrived = arrived.expect("a login");
-        let fields: Vec<_> = form_urlencoded::parse(&arrived).into_owned().collect();
-        prop_assert_eq!(&fields[2], &("password".to_owned(), password));
-        prop_assert_eq!(fields.len(), 3);
-    }
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use test_support::scripted_upstream::keycloak::{LOGOUT, refresh_token, refusal};
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
-use super::{adapter, is_misconfigured, kind, misconfigured, session, session_of};
+use super::{adapter, is_misconfigured, kind, session, session_of};
 
 #[tokio::test]
 async fn logout_sends_the_refresh_token_unchanged() {
@@ -52,23 +52,6 @@ async fn session_of_another_client_is_not_reported_as_ended() {
         .end_session(&session_of("another"))
         .await;
     is_misconfigured(&answer, Misconfiguration::ForeignClient);
-}
-
-#[tokio::test]
-async fn refusal_of_the_gateway_is_no_logout() {
-    let upstream = ScriptedUpstream::keycloak().await;
-    let keycloak = adapter(&upstream.url());
-    for (status, error, expected) in [
-        (401, "unauthorized_client", Misconfiguration::ClientSecret),
-        (401, "invalid_client", Misconfiguration::UnknownClient),
-        (403, "access_denied", Misconfiguration::Tenant),
-        (404, "Realm does not exist", Misconfiguration::Tenant),
-        (400, "invalid_request", Misconfiguration::Other),
-    ] {
-        upstream.on(LOGOUT, refusal(status, error, ""));
-        let answer = keycloak.end_session(&session()).await;
-        assert_eq!(misconfigured(&answer), Some(expected), "{status} {error}");
-    }
 }
 
 #[tokio::test]

@@ -95,39 +95,9 @@ async fn probe_fails_if_the_test_of_direct_grants_fails() {
 }
 
 #[tokio::test]
-async fn probe_returns_the_fault_of_the_next_call() {
+async fn probe_returns_the_fault_of_the_discovery_document() {
     let upstream = upstream().await;
     let keycloak = adapter(&upstream.url());
-    for (status, error, description, expected) in [
-        (
-            401,
-            "invalid_client",
-            "Client authentication failed.",
-            Misconfiguration::ClientSecret,
-        ),
-        (401, "invalid_client", "", Misconfiguration::UnknownClient),
-        (
-            401,
-            "invalid_request",
-            "Authentication failed.",
-            Misconfiguration::ClientSecret,
-        ),
-        (
-            401,
-            "unauthorized_client",
-            "",
-            Misconfiguration::ClientSecret,
-        ),
-        (
-            403,
-            "access_denied",
-            "Realm not enabled",
-            Misconfiguration::Tenant,
-        ),
-    ] {
-        upstream.once(INTROSPECTION, refusal(status, error, description));
-        is_misconfigured(&keycloak.probe().await, expected);
-    }
     upstream.once(
         DISCOVERY,
         Answer::json(404, json!({"error": "Realm does not exist"})),

@@ -1,15 +1,12 @@
 //! Roles and permissions.
 
-use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use iam_adapters::{IamAdapter, Introspection, Permissions};
 use serde_json::json;
+use test_support::log::capture_lines;
 use test_support::scripted_upstream::keycloak::{INTROSPECTION, active};
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
 
 use super::{adapter_with, permissions, session};
 
@@ -78,37 +75,6 @@ async fn role_that_is_no_scope_name_is_dropped() {
     assert_eq!(permitted(&keycloak).await, permissions(&["read"]));
 }
 
-/// Records the role names that are logged.
-#[derive(Debug, Default, Clone)]
-struct Log(Arc<Mutex<Vec<String>>>);
-
-impl Visit for Log {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        if field.name() == "permission" {
-            self.0.lock().unwrap().push(format!("{value:?}"));
-        }
-    }
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == Level::WARN
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        event.record(&mut self.clone());
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
-}
-
 #[tokio::test]
 async fn dropped_role_is_logged_once_escaped_and_truncated() {
     let upstream = ScriptedUpstream::keycloak().await;
@@ -117,12 +83,15 @@ async fn dropped_role_is_logged_once_escaped_and_truncated() {
     answer["resource_access"]["shop-api"]["roles"] = json!(["line\n\u{1b}[31m", overlong]);
     upstream.on(INTROSPECTION, Answer::json(200, answer));
     let keycloak = adapter_with(&upstream.url(), &json!({}));
-    let log = Log::default();
-    let _guard = test_support::log::capture(log.clone());
+    let (log, _guard) = capture_lines();
     for _ in 0..3 {
         permitted(&keycloak).await;
     }
-    let logged = log.0.lock().unwrap().clone();
+    let log = log.text();
+    let names = log
+        .lines()
+        .filter_map(|line| line.split("permission=").nth(1));
     let truncated = format!("\"{}\"", "ü".repeat(64));
-    assert_eq!(logged, ["\"line\\n\\u{1b}[31m\"".to_owned(), truncated]);
+    let logged: Vec<_> = names.collect();
+    assert_eq!(logged, [r#""line\n\u{1b}[31m""#, &truncated], "{log}");
 }

@@ -11,7 +11,7 @@ use josekit::jws::{ES256, EdDSA, JwsVerifier, RS256};
 use serde_json::{Value, json};
 use test_support::scripted_upstream::{Answer, Request, ScriptedUpstream};
 
-use super::{CLIENT, INTROSPECTION, NOW, SECRET, adapter_with, healthy, inactive, session};
+use super::{CLIENT, INTROSPECTION, NOW, SECRET, adapter_with, healthy, inactive, session, with};
 
 /// The requests of a login, a logout and a probe.
 async fn requests(upstream: &ScriptedUpstream, changes: &Value) -> Vec<Request> {
@@ -91,16 +91,13 @@ fn key_file(folder: &Path, pem: &[u8]) -> String {
 }
 
 fn changes(file: &str, more: &Value) -> Value {
-    let mut changes = json!({
+    let changes = json!({
         "client_auth_method": "private_key_jwt",
         "client_secret": null,
         "private_key_file": file,
         "private_key_id": "key-1",
     });
-    for (key, value) in more.as_object().expect("an object") {
-        changes[key] = value.clone();
-    }
-    changes
+    with(changes, more)
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use serde_json::json;
 use test_support::scripted_upstream::{Answer, ScriptedUpstream};
 
 use super::{
-    DISCOVERY, INTROSPECTION, REVOCATION, TOKEN, adapter, adapter_with, healthy, inactive,
+    DISCOVERY, INTROSPECTION, REVOCATION, TOKEN, adapter, adapter_with, error, healthy, inactive,
     is_misconfigured, kind, log_in, metadata, misconfigured, session,
 };
 
@@ -98,68 +98,33 @@ async fn with_all_endpoints_set_there_is_no_discovery_unless_it_is_set_too() {
 
 #[tokio::test]
 async fn probe_proves_the_credentials_and_the_grant_without_a_user() {
+    use Misconfiguration::{ClientSecret, Other, PasswordLogin};
     let upstream = healthy().await;
     upstream.on(INTROSPECTION, inactive());
     let oauth2 = adapter(&upstream);
-    let missing_user = Answer::json(400, json!({"error": "invalid_request"}));
-    upstream.on(TOKEN, missing_user);
+    upstream.on(TOKEN, error(400, "invalid_request"));
     for _ in 0..2 {
         assert_eq!(oauth2.probe().await, Ok(()));
     }
     assert_eq!(upstream.requests_to(TOKEN).len(), 1);
     assert_eq!(upstream.requests_to(TOKEN)[0].text(), "grant_type=password");
 
+    let of_oidc_provider = json!({
+        "error": "invalid_request",
+        "error_description": "requested grant type is not allowed for this client",
+    });
     for (path, answer, expected) in [
-        (
-            INTROSPECTION,
-            Answer::empty(401),
-            Misconfiguration::ClientSecret,
-        ),
-        (
-            INTROSPECTION,
-            Answer::empty(403),
-            Misconfiguration::ClientSecret,
-        ),
-        (
-            INTROSPECTION,
-            Answer::json(401, json!({"error": "invalid_client"})),
-            Misconfiguration::ClientSecret,
-        ),
+        (INTROSPECTION, Answer::empty(401), ClientSecret),
+        (INTROSPECTION, Answer::empty(403), ClientSecret),
+        (INTROSPECTION, error(401, "invalid_client"), ClientSecret),
         // RFC 7662 section 2.3, whatever the code is.
-        (
-            INTROSPECTION,
-            Answer::json(401, json!({"error": "invalid_request"})),
-            Misconfiguration::ClientSecret,
-        ),
-        (
-            INTROSPECTION,
-            Answer::json(401, json!({"error": "not_authorized"})),
-            Misconfiguration::ClientSecret,
-        ),
-        (INTROSPECTION, Answer::empty(404), Misconfiguration::Other),
-        // oidc-provider.
-        (
-            TOKEN,
-            Answer::json(
-                400,
-                json!({
-                    "error": "invalid_request",
-                    "error_description": "requested grant type is not allowed for this client",
-                }),
-            ),
-            Misconfiguration::PasswordLogin,
-        ),
-        (DISCOVERY, Answer::empty(404), Misconfiguration::Other),
-        (
-            TOKEN,
-            Answer::json(400, json!({"error": "unauthorized_client"})),
-            Misconfiguration::PasswordLogin,
-        ),
-        (
-            TOKEN,
-            Answer::json(400, json!({"error": "unsupported_grant_type"})),
-            Misconfiguration::PasswordLogin,
-        ),
+        (INTROSPECTION, error(401, "invalid_request"), ClientSecret),
+        (INTROSPECTION, error(401, "not_authorized"), ClientSecret),
+        (INTROSPECTION, Answer::empty(404), Other),
+        (TOKEN, Answer::json(400, of_oidc_provider), PasswordLogin),
+        (DISCOVERY, Answer::empty(404), Other),
+        (TOKEN, error(400, "unauthorized_client"), PasswordLogin),
+        (TOKEN, error(400, "unsupported_grant_type"), PasswordLogin),
     ] {
         let upstream: ScriptedUpstream = healthy().await;
         upstream
@@ -172,51 +137,32 @@ async fn probe_proves_the_credentials_and_the_grant_without_a_user() {
 
 #[tokio::test]
 async fn probe_of_a_logout_finds_a_revocation_endpoint_that_is_certainly_none() {
-    let error = |status, code: &str| Answer::json(status, json!({"error": code}));
+    let page = || Answer::html(404);
+    let credentials = Some("wrong client credentials");
+    let grant_type = Some("unsupported_grant_type");
+    let introspection = Some("the response of an introspection endpoint");
+    let as_missing_404 = Some("status 404, as for a path that does not exist");
+    let as_missing_200 = Some("status 200, as for a path that does not exist");
     let message = |text: &str| Answer::json(404, json!({"message": text}));
     for (answer, missing, found) in [
-        (Answer::empty(200), Answer::html(404), None),
-        (Answer::empty(204), Answer::html(404), None),
-        (Answer::json(200, json!({})), Answer::html(404), None),
+        (Answer::empty(200), page(), None),
+        (Answer::empty(204), page(), None),
+        (Answer::json(200, json!({})), page(), None),
         // A server that refuses an unknown token, in spite of RFC 7009 section 2.2.
-        (error(400, "invalid_grant"), Answer::html(404), None),
-        (error(401, "invalid_token"), Answer::html(404), None),
+        (error(400, "invalid_grant"), page(), None),
+        (error(401, "invalid_token"), page(), None),
         (error(404, "not_found"), error(404, "not_found"), None),
-        (Answer::empty(404), Answer::html(404), None),
+        (Answer::empty(404), page(), None),
         (message("no such token"), message("no route"), None),
-        (Answer::html(404), Answer::reset(), None),
-        (Answer::empty(500), Answer::html(404), None),
-        (
-            error(401, "invalid_client"),
-            Answer::html(404),
-            Some("wrong client credentials"),
-        ),
-        (
-            error(400, "unsupported_grant_type"),
-            Answer::html(404),
-            Some("unsupported_grant_type"),
-        ),
-        (Answer::empty(405), Answer::html(404), Some("status 405")),
-        (
-            inactive(),
-            Answer::html(404),
-            Some("the response of an introspection endpoint"),
-        ),
-        (
-            Answer::html(404),
-            Answer::html(404),
-            Some("status 404, as for a path that does not exist"),
-        ),
-        (
-            Answer::html(200),
-            Answer::html(200),
-            Some("status 200, as for a path that does not exist"),
-        ),
-        (
-            Answer::reset(),
-            Answer::html(404),
-            Some("cannot be reached"),
-        ),
+        (page(), Answer::reset(), None),
+        (Answer::empty(500), page(), None),
+        (error(401, "invalid_client"), page(), credentials),
+        (error(400, "unsupported_grant_type"), page(), grant_type),
+        (Answer::empty(405), page(), Some("status 405")),
+        (inactive(), page(), introspection),
+        (page(), page(), as_missing_404),
+        (Answer::html(200), Answer::html(200), as_missing_200),
+        (Answer::reset(), page(), Some("cannot be reached")),
     ] {
         let upstream = healthy().await;
         let oauth2 = adapter(&upstream);

@@ -39,16 +39,3 @@ pub async fn replica_accepts_liveness_from_the_iam_only(fixture: &IamFixture) {
     let answer = other.exchange(&session, READ).await;
     answer.is_error(401, "invalid_grant");
 }
-
-pub async fn gateway_with_other_keys_accepts_no_session(fixture: &IamFixture) {
-    let (one, other) = (fixture.gateway(), fixture.gateway());
-    let session = session_of(&one, &fixture.user(&[READ]).await).await;
-    let answer = other.exchange(&session, READ).await;
-    answer.is_error(401, "invalid_grant");
-    let answer = other.log_out(&session).await;
-    answer.is_error(400, "invalid_request");
-    assert_eq!(one.exchange(&session, READ).await.status, 200);
-    let token = one.exchange(&session, READ).await.token();
-    let verifier = Verifier::discover(&other).await;
-    assert!(verifier.try_claims(&token.access_token).is_err());
-}

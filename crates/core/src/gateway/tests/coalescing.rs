@@ -200,11 +200,4 @@ async fn panic_of_the_adapter_fails_only_its_own_exchange() {
         assert_eq!(failed, Err(Internal::LostTask(LostTask).into()));
     }
     assert_eq!(gateway.granted(&session).await.unwrap(), "read write");
-    gateway.clock.advance(Duration::from_secs(1));
-    gateway.iam.script(Operation::Logout, Reply::Panic);
-    assert_eq!(
-        gateway.log_out(&session).await,
-        Err(Internal::LostTask(LostTask).into())
-    );
-    gateway.log_out(&session).await.unwrap();
 }

@@ -70,15 +70,6 @@ async fn each_login_has_a_new_session_id_and_token() {
 }
 
 #[tokio::test]
-async fn first_exchange_after_a_login_makes_no_call() {
-    let (gateway, session) = TestGateway::with_session().await;
-    let exchanged = gateway.exchange(&session, "write").await.unwrap();
-    assert_eq!(exchanged.source, DataSource::Hit);
-    assert_eq!(exchanged.scope, "write");
-    assert_eq!(gateway.introspections(), 0);
-}
-
-#[tokio::test]
 async fn first_exchange_introspects_once_if_the_login_had_no_permissions() {
     let iam = ScriptedIam {
         returns_permissions: false,

@@ -4,9 +4,8 @@ use futures_util::FutureExt as _;
 use iam_adapters::IamError;
 use iam_adapters::resilient::Operation;
 
-use super::login::faults;
 use super::test_gateway::{LIVENESS, TestGateway, refresh_period, without_refresh};
-use crate::error::{GatewayError, InvalidSession, NotReady};
+use crate::error::{InvalidSession, NotReady};
 use crate::timeline::DIFFERENCE_MAX;
 use test_support::scripted_iam::Reply;
 
@@ -31,38 +30,11 @@ async fn session_is_revoked_before_the_call_to_the_iam() {
 }
 
 #[tokio::test]
-async fn session_stays_revoked_if_the_iam_fails_and_a_retry_calls_it_again() {
-    for fault in faults() {
-        let (gateway, session) = TestGateway::with_session().await;
-        let expected = GatewayError::from(fault.clone());
-        gateway.iam.script(Operation::Logout, Reply::Fault(fault));
-        assert_eq!(gateway.log_out(&session).await, Err(expected));
-        let refused = gateway.granted(&session).await;
-        assert_eq!(refused, Err(InvalidSession::Revoked.into()));
-        gateway.log_out(&session).await.unwrap();
-        assert!(gateway.iam.has_ended("secret-1"));
-        assert_eq!(gateway.iam.calls(Operation::Logout), 2);
-    }
-}
-
-#[tokio::test]
 async fn repeated_logout_succeeds_without_another_call() {
     let (gateway, session) = TestGateway::with_session().await;
     for _ in 0..3 {
         gateway.log_out(&session).await.unwrap();
         assert_eq!(gateway.iam.calls(Operation::Logout), 1);
-    }
-}
-
-#[tokio::test]
-async fn logout_of_a_session_that_has_expired_by_every_clock_succeeds_without_a_call() {
-    for (late, calls) in [(0, 1), (1_199, 1), (1_200, 0)] {
-        let (gateway, session) = TestGateway::with_session().await;
-        let at = Duration::from_secs(session.expires_at + late);
-        gateway.clock.set_wall(at);
-        gateway.log_out(&session).await.unwrap();
-        assert_eq!(gateway.iam.calls(Operation::Logout), calls, "{late} s");
-        assert_eq!(gateway.inner.replica.revocations.count(), calls, "{late} s");
     }
 }
 
@@ -133,30 +105,6 @@ async fn replicas_accept_each_others_sessions_and_refuse_them_after_logout_withi
         Err(InvalidSession::Ended.into())
     );
     other.log_out(&session).await.unwrap();
-}
-
-#[tokio::test]
-async fn revocations_are_kept_until_the_sessions_would_have_expired() {
-    let gateway = TestGateway::new();
-    let mut sessions = Vec::new();
-    for _ in 0..2_000 {
-        let session = gateway.log_in("alice").await;
-        gateway.log_out(&session).await.unwrap();
-        sessions.push(session);
-    }
-    for session in &sessions {
-        assert_eq!(
-            gateway.granted(session).await,
-            Err(InvalidSession::Ended.into())
-        );
-    }
-    assert_eq!(gateway.inner.replica.revocations.count(), 2_000);
-    gateway.clock.advance(DAY + 2 * DIFFERENCE_MAX);
-    for _ in 0..2_100 {
-        let session = gateway.log_in("alice").await;
-        gateway.log_out(&session).await.unwrap();
-    }
-    assert!(gateway.inner.replica.revocations.count() <= 2_100);
 }
 
 /// The number of parallel logouts of one client in an overload test.

@@ -8,7 +8,7 @@ use iam_adapters::resilient::Operation;
 use test_support::LogoutSigner;
 
 use super::replicas::RecordingReplicas;
-use super::test_gateway::{LIVENESS, MILLISECOND, START, Session, TestGateway, active, policy};
+use super::test_gateway::{MILLISECOND, START, Session, TestGateway, policy};
 use crate::error::{GatewayError, InvalidSession, NotReady};
 use crate::request::RequestContext;
 use test_support::scripted_iam::{CLIENT, Reply, ScriptedIam};
@@ -150,22 +150,6 @@ async fn delayed_logout_token_ends_only_sessions_that_may_be_older() {
     receive(&gateway, &notice).await.unwrap();
     assert!(has_ended(&gateway, &maybe_earlier).await);
     assert!(!has_ended(&gateway, &certainly_later).await);
-}
-
-#[tokio::test]
-async fn end_reported_during_an_introspection_refuses_the_exchange() {
-    let gateway = test_gateway();
-    let session = gateway.log_in("alice").await;
-    gateway.clock.advance(LIVENESS);
-    let mut calls = gateway.iam.hold(Operation::Introspection);
-    let (exchange, call) = gateway.exchange_in_flight(&session, &mut calls).await;
-    let now = START + LIVENESS.as_secs();
-    let notice = token(&gateway, None, Some("upstream-1"), now);
-    receive(&gateway, &notice).await.unwrap();
-    call.reply(active("alice", "read write"));
-    assert_eq!(exchange.await.unwrap().err(), Some(ENDED));
-    // The later response does not restore the session.
-    assert!(has_ended(&gateway, &session).await);
 }
 
 #[tokio::test]

@@ -8,10 +8,8 @@ use iam_adapters::resilient::Operation;
 use test_support::ManualClock;
 
 use super::replicas::{RecordingReplicas, measure, serving};
-use super::test_gateway::{LIVENESS, START, Session, TestGateway, active};
+use super::test_gateway::{LIVENESS, START, Session, TestGateway};
 use crate::error::{GatewayError, InvalidSession};
-use crate::revocations::Revocation;
-use crate::revocations::{Delivered, RevocationPublisher};
 use crate::revoked_sessions::{NotRevocable, RevokedSessions};
 use crate::session_id::SessionId;
 use crate::session_revoker::Propagation;
@@ -123,23 +121,6 @@ async fn logout_of_a_revoked_session_ends_it_at_the_iam_with_one_call() {
 }
 
 #[tokio::test]
-async fn revocation_during_an_introspection_refuses_the_exchange() {
-    for kind in 0..3 {
-        let (gateway, session) = TestGateway::with_stale_session().await;
-        let mut calls = gateway.iam.hold(Operation::Introspection);
-        let (exchange, call) = gateway.exchange_in_flight(&session, &mut calls).await;
-        let sessions = [
-            one(&session),
-            of_subject("alice", START),
-            of_iam(None, START),
-        ];
-        revoke(&gateway, &sessions[kind]).await;
-        call.reply(active("alice", "read write"));
-        exchange.await.unwrap().unwrap_err();
-    }
-}
-
-#[tokio::test]
 async fn login_in_progress_during_a_revocation_gets_a_revoked_session() {
     let gateway = TestGateway::new();
     let (login, call) = gateway.login_in_flight().await;
@@ -190,27 +171,9 @@ async fn sessions_are_revoked_before_the_delivery_is_awaited() {
     assert_eq!(gateway.granted(&session).await, Err(REVOKED));
 }
 
-/// Replicas that cannot be reached.
-#[derive(Debug)]
-struct Unreachable;
-
-impl RevocationPublisher for Unreachable {
-    fn publish(&self, _: &Revocation, _: bool) -> Delivered {
-        Box::pin(std::future::ready(()))
-    }
-
-    fn is_pending(&self, _: &Revocation) -> bool {
-        true
-    }
-
-    fn pending(&self) -> usize {
-        1
-    }
-}
-
 #[tokio::test]
 async fn revocation_that_cannot_be_sent_is_pending_and_has_an_effect_here() {
-    let gateway = serving(&TestGateway::new(), Arc::new(Unreachable));
+    let gateway = serving(&TestGateway::new(), RecordingReplicas::unreachable());
     let session = gateway.log_in("alice").await;
     for _ in 0..2 {
         let propagation = revoke(&gateway, &of_iam(None, START)).await;
@@ -309,7 +272,7 @@ async fn session_begun_before_the_first_contact_with_redis_is_ended_by_a_later_r
     let (here, sent) = measured_replica(&original, Duration::from_secs(START));
     let ahead = Duration::from_secs(START) + MINUTES;
     let there = original.replica_by(Arc::new(ManualClock::at(ahead)));
-    let there = serving(&there, Arc::new(Unreachable));
+    let there = serving(&there, RecordingReplicas::unreachable());
     let session = there.log_in("alice").await;
     there.granted(&session).await.unwrap();
     let [_, _, all] = until_return();
@@ -322,35 +285,15 @@ async fn session_begun_before_the_first_contact_with_redis_is_ended_by_a_later_r
     }
 }
 
-/// Stores revocations at once, and takes long to respond.
-#[derive(Debug)]
-struct Slow(Arc<RecordingReplicas>, Arc<ManualClock>);
-
-impl RevocationPublisher for Slow {
-    fn publish(&self, revocation: &Revocation, is_unpublished: bool) -> Delivered {
-        self.1.advance(2 * LATER);
-        self.0.publish(revocation, is_unpublished)
-    }
-
-    fn is_pending(&self, revocation: &Revocation) -> bool {
-        self.0.is_pending(revocation)
-    }
-
-    fn pending(&self) -> usize {
-        self.0.pending()
-    }
-}
-
 #[tokio::test]
 async fn revocation_that_took_long_to_send_is_sent_again_with_the_time_of_its_return() {
     let alone = TestGateway::new();
-    let recording = Arc::<RecordingReplicas>::default();
-    let slow = Slow(Arc::clone(&recording), alone.clock.clone());
-    let gateway = serving(&alone, Arc::new(slow));
+    let slow = RecordingReplicas::slow(alone.clock.clone(), 2 * LATER);
+    let gateway = serving(&alone, Arc::<RecordingReplicas>::clone(&slow));
     measure(&gateway, Duration::ZERO);
     let [_, _, all] = until_return();
     assert_eq!(revoke(&gateway, &all).await, Propagation::Delivered);
-    let [first, second] = recording.sent()[..] else {
+    let [first, second] = slow.sent()[..] else {
         panic!("not exactly two revocations");
     };
     let returned = gateway.inner.replica.timeline.now();

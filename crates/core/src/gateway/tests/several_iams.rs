@@ -220,8 +220,7 @@ async fn domain_that_only_normalisation_maps_to_that_of_an_iam_is_refused_withou
     assert_eq!(gateway.total_calls(), [0, 0]);
     // Other domains are served by the default IAM, also those that differ by an accent.
     for domain in ["another.test", "öther.test", "other.test.example"] {
-        let refused = gateway.try_log_in(&format!("carol@{domain}")).await;
-        assert!(refused.is_ok() || refused.err() == Some(REFUSED));
+        gateway.log_in(&format!("carol@{domain}")).await;
     }
     assert_eq!(gateway.total_calls(), [3, 0]);
 }
@@ -307,26 +306,6 @@ async fn each_iam_has_its_own_freshness_and_session_lifetime() {
     }
     assert_eq!(here.expires_at - here.verified_at, 86_400);
     assert_eq!(there.expires_at - there.verified_at, LIVENESS.as_secs());
-}
-
-#[tokio::test]
-async fn session_of_an_iam_that_is_not_configured_is_foreign() {
-    let gateway = TwoIams::new();
-    let session = gateway.log_in("alice@other.test").await;
-    for other in [
-        ScriptedIam {
-            name: "another-kind",
-            issuer: "https://other.test/realm",
-            ..ScriptedIam::default()
-        },
-        ScriptedIam::default(),
-    ] {
-        let alone = gateway.gateway.with_other_iam(other);
-        let foreign = GatewayError::InvalidSession(InvalidSession::Foreign);
-        assert_eq!(alone.granted(&session).await, Err(foreign.clone()));
-        assert_eq!(alone.log_out(&session).await, Err(foreign));
-        assert_eq!(alone.iam.total_calls(), 0);
-    }
 }
 
 #[tokio::test]

@@ -22,16 +22,6 @@ fn timed_out() -> IamError {
 }
 
 #[tokio::test]
-async fn by_default_no_token_is_issued_if_the_iam_fails() {
-    for fault in faults() {
-        let (gateway, session) = TestGateway::with_stale_session().await;
-        gateway.iam.set_outage(Some(fault.clone()));
-        let failed = gateway.granted(&session).await;
-        assert_eq!(failed, Err(GatewayError::from(fault)));
-    }
-}
-
-#[tokio::test]
 async fn stale_data_is_used_only_if_the_iam_does_not_respond() {
     for fault in faults() {
         let gateway = with_stale_if_error();

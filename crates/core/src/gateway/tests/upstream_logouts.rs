@@ -13,7 +13,6 @@ use super::replicas::RecordingReplicas;
 use super::test_gateway::{Session, TestGateway, policy};
 use crate::error::{GatewayError, Internal};
 use crate::timeline::DIFFERENCE_MAX;
-use crate::upstream_logouts::OverdueLogouts;
 use test_support::scripted_iam::{Reply, ScriptedIam};
 
 /// The longest pause between two calls.
@@ -129,19 +128,6 @@ async fn unfinished_logouts_are_one_call_in_flight() {
 }
 
 #[tokio::test]
-async fn session_for_which_the_iam_always_fails_does_not_delay_the_others() {
-    let gateway = TestGateway::new();
-    for _ in 0..3 {
-        gateway.fail_to_log_out(outage()).await;
-    }
-    gateway
-        .iam
-        .script(Operation::Logout, Reply::Fault(outage()));
-    gateway.finish_due_for(60).await;
-    assert_eq!((gateway.unfinished(), gateway.logouts()), (0, 3 + 4));
-}
-
-#[tokio::test]
 async fn logout_of_a_client_joins_the_call_that_finishes_it() {
     let gateway = TestGateway::new();
     let session = gateway.fail_to_log_out(outage()).await;
@@ -169,37 +155,6 @@ async fn repeated_logout_of_a_client_finishes_it() {
     );
     gateway.finish_due_for(60).await;
     assert_eq!(gateway.logouts(), 2);
-}
-
-#[tokio::test]
-async fn repeated_logout_that_fails_is_one_unfinished_logout() {
-    let gateway = TestGateway::new();
-    let session = gateway.fail_to_log_out(outage()).await;
-    for _ in 0..3 {
-        gateway
-            .iam
-            .script(Operation::Logout, Reply::Fault(outage()));
-        gateway.log_out(&session).await.unwrap_err();
-        assert_eq!(gateway.unfinished(), 1);
-    }
-}
-
-#[tokio::test]
-async fn successful_logout_of_another_session_ends_the_pause() {
-    let gateway = TestGateway::new();
-    gateway.fail_to_log_out(outage()).await;
-    gateway.iam.set_outage(Some(outage()));
-    gateway.finish_due_for(20).await;
-    gateway.iam.set_outage(None);
-    gateway.finish_due().await;
-    assert_eq!(gateway.unfinished(), 1, "in the pause");
-    let other = gateway.log_in("bob").await;
-    gateway.log_out(&other).await.unwrap();
-    gateway.finish_due().await;
-    assert_eq!(
-        (gateway.unfinished(), gateway.outcomes()),
-        (0, [1, 0, 0, 0])
-    );
 }
 
 #[tokio::test]
@@ -332,31 +287,6 @@ async fn gateway_that_stops_calls_the_iam_once_more_without_a_pause() {
     gateway.iam.set_outage(None);
     gateway.iam().upstream_logouts.finish_now().await;
     assert_eq!((gateway.unfinished(), gateway.logouts()), (0, 7));
-}
-
-#[tokio::test]
-async fn overdue_logouts_are_reported_until_they_are_finished() {
-    let gateway = TestGateway::new();
-    gateway.fail_to_log_out(outage()).await;
-    gateway.iam.set_outage(Some(outage()));
-    gateway.clock.advance(PAUSE_MAX);
-    gateway.finish_due().await;
-    let overdue = |gateway: &TestGateway| {
-        let logouts = &gateway.iam().upstream_logouts;
-        logouts.overdue(gateway.inner.replica.clock.now())
-    };
-    let expected = OverdueLogouts {
-        unfinished: 1,
-        oldest: PAUSE_MAX,
-    };
-    assert_eq!(overdue(&gateway), Some(expected));
-    // An age is not infinite after the clock was set back.
-    gateway.set_wall_clock_back(Duration::from_secs(3_600));
-    assert_eq!(overdue(&gateway), Some(expected));
-    gateway.iam.set_outage(None);
-    gateway.clock.advance(PAUSE_MAX);
-    gateway.finish_due().await;
-    assert_eq!(overdue(&gateway), None);
 }
 
 #[tokio::test]

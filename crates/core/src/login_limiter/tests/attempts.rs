@@ -88,8 +88,7 @@ fn fault_that_may_be_of_one_account_counts_against_the_address() {
             assert_eq!(failed, Err(fault.clone().into()));
         }
         let more = limiter.admit(Some(HOME), None);
-        let exceeded = limited_by(&more).map(|(limit, _)| limit);
-        assert_eq!(exceeded, counts.then_some(Limit::Address), "{fault}");
+        assert_eq!(limit_of(&more), counts.then_some(Limit::Address), "{fault}");
     }
 }
 
@@ -117,19 +116,13 @@ fn possible_refusal_counts_as_a_refusal_and_stays_the_fault() {
         assert_eq!(result, Err(GatewayError::Broken(possible.clone())));
     }
     let more = limiter.log_in(ALICE, RIGHT, HOME);
-    assert_eq!(
-        limited_by(&more).map(|(limit, _)| limit),
-        Some(Limit::Account)
-    );
+    assert_eq!(limit_of(&more), Some(Limit::Account));
     for number in 0..90 {
         let email = format!("user{number}@example.test");
         let _ = limiter.log_in_with(&email, "x", Some(HOME), |_| Err(possible.clone()));
     }
     let more = limiter.log_in("bob@example.test", RIGHT, HOME);
-    assert_eq!(
-        limited_by(&more).map(|(limit, _)| limit),
-        Some(Limit::Address)
-    );
+    assert_eq!(limit_of(&more), Some(Limit::Address));
 }
 
 #[test]
@@ -160,7 +153,7 @@ fn attempts_in_flight_count_against_the_limit_and_a_cancelled_one_counts_as_fail
         assert_eq!(attempt.now_or_never(), None);
     }
     let more = begin().now_or_never().expect("no wait");
-    assert!(limited_by(&more).is_some_and(|(limit, _)| limit == Limit::Account));
+    assert_eq!(limit_of(&more), Some(Limit::Account));
     drop(in_flight);
     assert!(!limiter.refused(ALICE, None));
     limiter.advance(30);
@@ -182,9 +175,7 @@ fn attempts_in_flight_count_against_the_limit_of_their_address() {
     let responses = attempts
         .iter_mut()
         .filter_map(futures_util::FutureExt::now_or_never);
-    let limits: Vec<_> = responses
-        .map(|response| limited_by(&response).map(|(limit, _)| limit))
-        .collect();
+    let limits: Vec<_> = responses.map(|response| limit_of(&response)).collect();
     assert_eq!(limits, [Some(Limit::Address)]);
 }
 
@@ -202,10 +193,7 @@ fn attempt_refused_by_one_limit_does_not_count_for_another() {
         assert!(limiter.refused(&format!("user{number}@example.test"), HOME));
     }
     let more = limiter.log_in("user20@example.test", "wrong", HOME);
-    assert_eq!(
-        limited_by(&more).map(|(limit, _)| limit),
-        Some(Limit::Replica)
-    );
+    assert_eq!(limit_of(&more), Some(Limit::Replica));
     // Thirty reached the IAM, and attempts refused by the replica limit count for no account.
     assert_eq!(limiter.calls, 30);
     for _ in 0..100 {

@@ -142,10 +142,7 @@ fn failures_of_an_address_count_at_every_replica() {
     group.deliver();
     assert_eq!(group.at(1).events.untracked_logins(), 0);
     let more = group.at(1).log_in(ALICE, RIGHT, address_in_one_48(2_000));
-    assert_eq!(
-        limited_by(&more).map(|(limit, _)| limit),
-        Some(Limit::Address)
-    );
+    assert_eq!(limit_of(&more), Some(Limit::Address));
 }
 
 #[test]
@@ -258,42 +255,32 @@ fn abandoned_attempt_counts_at_every_replica() {
 
 #[test]
 fn expired_event_and_one_from_the_future_are_ignored() {
-    let group = Group::new(2);
-    let limiter = &group.replicas[0].0;
+    let mut limiter = TestLimiter::without_rate(login_limits());
     let of = limiter.login_limiter.key.account(ALICE).index();
     let now = START.as_secs();
-    let event = |seconds: u64, forget_at| LoginEvent {
-        at: seconds * 1_000,
-        forget_at,
-        change: LoginChange::Failed {
-            of,
-            networks: [0; 2],
-            in_a_row: true,
-        },
+    let apply = |limiter: &TestLimiter, seconds: u64, forget_at| {
+        limiter.login_limiter.apply_remote(&LoginEvent {
+            at: seconds * 1_000,
+            forget_at,
+            change: LoginChange::Failed {
+                of,
+                networks: [0; 2],
+                in_a_row: true,
+            },
+        })
     };
-    assert!(!limiter.login_limiter.apply_remote(&event(now - 10, now)));
-    assert!(
-        !limiter
-            .login_limiter
-            .apply_remote(&event(now + 601, now + 1_000))
-    );
-    let mut limiter = Group::new(1).replicas.remove(0).0;
+    assert!(!apply(&limiter, now - 10, now));
+    assert!(!apply(&limiter, now + 601, now + 1_000));
     // Older than the window of failures, but not than that of a streak.
     for _ in 0..10 {
-        assert!(
-            limiter
-                .login_limiter
-                .apply_remote(&event(now - 301, now + 1_000))
-        );
+        assert!(apply(&limiter, now - 301, now + 1_000));
     }
     assert_eq!((0..20).filter(|_| limiter.refused(ALICE, None)).count(), 10);
-    for _ in 0..30 {
-        assert!(
-            limiter
-                .login_limiter
-                .apply_remote(&event(now + 600, now + 1_000))
-        );
+    // Only these count then.
+    limiter.advance(300);
+    for _ in 0..10 {
+        assert!(apply(&limiter, now + 900, now + 1_000));
     }
     let result = limiter.log_in(ALICE, RIGHT, None);
-    assert!(limited_by(&result).is_some());
+    assert_eq!(limit_of(&result), Some(Limit::Account));
 }

@@ -76,11 +76,8 @@ fn attack_from_five_thousand_addresses_is_limited_to_the_rate_and_known_networks
 
 #[test]
 fn limit_of_a_48_network_is_ten_times_that_of_an_address() {
-    let minute = under_attack(TestLimiter::new(login_limits()), address_in_one_48);
-    let trickle = SECONDS * 10 / 9;
-    assert!(minute.reached <= 1_000 + trickle, "{}", minute.reached);
-    assert_eq!(minute.known_networks, REGULAR);
     let minute = under_attack(TestLimiter::without_rate(login_limits()), address_in_one_48);
+    let trickle = SECONDS * 10 / 9;
     assert!(
         (1_000..=1_000 + trickle).contains(&minute.reached),
         "{}",
@@ -116,8 +113,5 @@ fn replica_limit_refuses_logins_whatever_their_body() {
     assert_eq!(limiter.admit(None, None), Ok(()), "the reserve");
     log_in_thirty(&mut limiter);
     let full = limiter.admit(Some(unrelated_address(1)), None);
-    assert_eq!(
-        limited_by(&full).map(|(limit, _)| limit),
-        Some(Limit::Replica)
-    );
+    assert_eq!(limit_of(&full), Some(Limit::Replica));
 }

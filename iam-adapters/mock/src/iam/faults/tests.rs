@@ -9,6 +9,13 @@ fn rule(json: serde_json::Value) -> Result<Rule, String> {
     serde_json::from_value(json).map_err(|error| error.to_string())
 }
 
+/// The rule, for logins if it names no operation.
+fn with_operation(mut rule: Value) -> Value {
+    let members = rule.as_object_mut().expect("an object");
+    members.entry("operation").or_insert(json!("login"));
+    rule
+}
+
 fn placed(rules: &[serde_json::Value]) -> Faults {
     let faults = Faults::default();
     for each in rules {
@@ -109,32 +116,14 @@ fn delays_are_in_the_range_of_the_rule() {
 #[test]
 fn invalid_rule_is_refused_with_the_reason() {
     for (input, word) in [
+        (json!({}), "needs a `delay`, an `answer`"),
+        (json!({"times": 0, "answer": "timeout"}), "`times`"),
+        (json!({"share": 0.0, "answer": "timeout"}), "`share`"),
+        (json!({"share": 1.1, "answer": "timeout"}), "`share`"),
+        (json!({"delay": {"fixed": "11m"}}), "`delay`"),
+        (json!({"delay": {"uniform": ["2s", "1s"]}}), "`delay`"),
         (
-            json!({"operation": "login"}),
-            "needs a `delay`, an `answer`",
-        ),
-        (
-            json!({"operation": "login", "times": 0, "answer": "timeout"}),
-            "`times`",
-        ),
-        (
-            json!({"operation": "login", "share": 0.0, "answer": "timeout"}),
-            "`share`",
-        ),
-        (
-            json!({"operation": "login", "share": 1.1, "answer": "timeout"}),
-            "`share`",
-        ),
-        (
-            json!({"operation": "login", "delay": {"fixed": "11m"}}),
-            "`delay`",
-        ),
-        (
-            json!({"operation": "login", "delay": {"uniform": ["2s", "1s"]}}),
-            "`delay`",
-        ),
-        (
-            json!({"operation": "login", "delay": {"lognormal": {"median": "1s", "sigma": -1.0}}}),
+            json!({"delay": {"lognormal": {"median": "1s", "sigma": -1.0}}}),
             "`delay`",
         ),
         (
@@ -142,7 +131,7 @@ fn invalid_rule_is_refused_with_the_reason() {
             "`user`",
         ),
         (
-            json!({"operation": "login", "answer": "inactive"}),
+            json!({"answer": "inactive"}),
             "\"inactive\" does not go with",
         ),
         (
@@ -153,12 +142,9 @@ fn invalid_rule_is_refused_with_the_reason() {
             json!({"operation": "probe", "answer": {"refused": "locked"}}),
             "\"refused\" does not",
         ),
-        (
-            json!({"operation": "login", "answer": "reset"}),
-            "over the wire",
-        ),
+        (json!({"answer": "reset"}), "over the wire"),
     ] {
-        let rule = rule(input.clone()).expect("the grammar of a rule");
+        let rule = rule(with_operation(input.clone())).expect("the grammar of a rule");
         let refused = Faults::default().add(rule).expect_err("unfair").to_string();
         assert!(refused.contains(word), "{input}: {refused}");
     }
@@ -169,29 +155,18 @@ fn invalid_rule_is_refused_with_the_reason() {
 #[test]
 fn unreadable_rule_is_refused_with_the_expected_values() {
     for (input, word) in [
-        (
-            json!({"operation": "log-in", "answer": "timeout"}),
-            "log-in",
-        ),
-        (json!({"operation": "login", "answer": "slow"}), "slow"),
-        (json!({"operation": "login", "anwser": "timeout"}), "anwser"),
-        (
-            json!({"operation": "login", "answer": {"refused": "gone"}}),
-            "gone",
-        ),
-        (
-            json!({"operation": "login", "answer": {"throttled": {"after": "1s"}}}),
-            "after",
-        ),
-        (
-            json!({"operation": "login", "delay": {"fixed": 200}}),
-            "200",
-        ),
-        (json!({"answer": "timeout"}), "operation"),
+        (json!({"operation": "log-in"}), "log-in"),
+        (json!({"answer": "slow"}), "slow"),
+        (json!({"anwser": "timeout"}), "anwser"),
+        (json!({"answer": {"refused": "gone"}}), "gone"),
+        (json!({"answer": {"throttled": {"after": "1s"}}}), "after"),
+        (json!({"delay": {"fixed": 200}}), "200"),
     ] {
-        let refused = rule(input.clone()).expect_err("no rule");
+        let refused = rule(with_operation(input.clone())).expect_err("no rule");
         assert!(refused.contains(word), "{input}: {refused}");
     }
+    let refused = rule(json!({"answer": "timeout"})).expect_err("no rule");
+    assert!(refused.contains("operation"), "{refused}");
 }
 
 #[test]

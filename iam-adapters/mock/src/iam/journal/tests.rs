@@ -38,71 +38,26 @@ fn numbers(journal: &Journal, filter: &Filter) -> Vec<u64> {
 fn filter_members_are_combined_with_and() {
     let journal = written();
     let text = |text: &str| Some(text.to_owned());
-    let all = Filter::default();
+    let with = |change: &dyn Fn(&mut Filter)| {
+        let mut filter = Filter::default();
+        change(&mut filter);
+        filter
+    };
     for (filter, found) in [
-        (all.clone(), vec![1, 2, 3, 4]),
-        (
-            Filter {
-                operation: Some(Operation::Login),
-                ..all.clone()
-            },
-            vec![1, 2],
-        ),
-        (
-            Filter {
-                user: text("ALICE@x"),
-                ..all.clone()
-            },
-            vec![1, 3, 4],
-        ),
-        (
-            Filter {
-                user: text("alice@x"),
-                after: 1,
-                ..all.clone()
-            },
-            vec![3, 4],
-        ),
-        (
-            Filter {
-                outcome: text("refused"),
-                ..all.clone()
-            },
-            vec![2],
-        ),
-        (
-            Filter {
-                outcome: text("timed_out"),
-                ..all.clone()
-            },
-            vec![4],
-        ),
-        (
-            Filter {
-                request_id: text("r-bob@x"),
-                ..all.clone()
-            },
-            vec![2],
-        ),
-        (
-            Filter {
-                user: text("carol@x"),
-                ..all.clone()
-            },
-            vec![],
-        ),
-        (
-            Filter {
-                after: 4,
-                ..all.clone()
-            },
-            vec![],
-        ),
+        (with(&|_| {}), &[1, 2, 3, 4][..]),
+        (with(&|f| f.operation = Some(Operation::Login)), &[1, 2]),
+        (with(&|f| f.user = text("ALICE@x")), &[1, 3, 4]),
+        (with(&|f| (f.user, f.after) = (text("alice@x"), 1)), &[3, 4]),
+        (with(&|f| f.outcome = text("refused")), &[2]),
+        (with(&|f| f.outcome = text("timed_out")), &[4]),
+        (with(&|f| f.request_id = text("r-bob@x")), &[2]),
+        (with(&|f| f.user = text("carol@x")), &[]),
+        (with(&|f| f.after = 4), &[]),
     ] {
         assert_eq!(numbers(&journal, &filter), found, "{filter:?}");
         assert_eq!(journal.select(&filter, 0).count, found.len(), "{filter:?}");
     }
-    let newest = journal.select(&all, 2);
+    let newest = journal.select(&Filter::default(), 2);
     assert_eq!(
         (newest.count, newest.last, newest.entries[0].number),
         (4, 4, 3)

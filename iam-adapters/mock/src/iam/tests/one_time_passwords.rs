@@ -123,23 +123,6 @@ async fn incomplete_account_uses_its_one_time_password_up() {
 }
 
 #[tokio::test]
-async fn missing_wrong_and_used_one_time_password_are_refused_like_a_wrong_password() {
-    let fixture = Fixture::with_otp();
-    let missing = fixture.log_in(ALICE, "alice-pass").await;
-    assert_eq!(refused(&missing), REFUSED);
-    let otp = fixture.otp(0);
-    for (password, sent) in [
-        ("alice-pass", "x"),
-        ("alice-pass", "12345"),
-        ("wrong", &otp),
-    ] {
-        assert_eq!(fixture.refusal(password, sent).await, REFUSED);
-    }
-    // The refused login with a wrong password has not used it up.
-    assert_eq!(fixture.refusal("alice-pass", &otp).await, None);
-}
-
-#[tokio::test]
 async fn user_without_one_time_passwords_logs_in_with_any() {
     let fixture = Fixture::with_otp();
     fixture.iam().set_totp(ALICE, None).expect("alice");
