@@ -85,7 +85,9 @@ pub(super) fn log_out(
     let wall = fixture.clock_of(at).unix_seconds();
     // By every clock. Before that, it may be active by the clock of another replica.
     let expired = wall >= expires_at + 2 * DIFFERENCE_MAX.as_secs();
-    let over = expired || state.known[at] == Some(KnownEnd::Ended);
+    // A logout token's end is kept for the longest lifetime from its arrival, by a clock that may since have been set.
+    let kept = wall < expires_at + DIFFERENCE_MAX.as_secs();
+    let over = expired || kept && state.known[at] == Some(KnownEnd::Ended);
     let has_ended = state.ended.is_some() || fixture.now() >= state.expires_at;
     let notified = fixture.learn_ends().contains(&(at, session));
     let confirmed = answer.is_ok();
