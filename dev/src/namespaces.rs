@@ -94,6 +94,25 @@ pub enum Front {
 }
 
 impl Namespace {
+    /// One of `mock-iam`, without a gateway.
+    #[must_use]
+    pub fn of_realm(
+        name: NamespaceName,
+        mock: Arc<Mock>,
+        clock: Arc<ShiftedClock>,
+        realm: Realm,
+    ) -> Self {
+        Self {
+            name,
+            mock,
+            clock,
+            front: Front::Realm(Arc::new(realm)),
+            has_permission_source: false,
+            background: JoinSet::new(),
+            snapshots: Arc::default(),
+        }
+    }
+
     /// Its gateway; none in `mock-iam`.
     #[must_use]
     pub const fn gateway(&self) -> Option<&Arc<AppState>> {
@@ -360,15 +379,7 @@ mod tests {
             let mock = Mock::connect(&MockSettings::default(), Arc::<ShiftedClock>::clone(&clock));
             let mock = Arc::new(mock.expect("the demo users").with_journal(journal));
             let realm = Realm::new(Arc::clone(&server), name.as_str(), Arc::clone(&mock));
-            Namespace {
-                name: name.clone(),
-                mock,
-                clock,
-                front: Front::Realm(Arc::new(realm)),
-                has_permission_source: false,
-                background: JoinSet::new(),
-                snapshots: Arc::default(),
-            }
+            Namespace::of_realm(name.clone(), mock, clock, realm)
         };
         let default = create(&NamespaceName::default_name(), Arc::default());
         Namespaces::new(default, Box::new(create), Lifecycle::default())

@@ -22,11 +22,10 @@ use mock_iam::wire::{
 };
 use mock_iam::{Directory, HostName, Identity, Mock, ShiftedClock, Users};
 use tokio::net::TcpStream;
-use tokio::task::JoinSet;
 use url::Url;
 
 use crate::hosts::AllowedHosts;
-use crate::{Front, Namespace, NamespaceName, Namespaces, routing};
+use crate::{Namespace, NamespaceName, Namespaces, routing};
 
 /// Longer than any gateway keeps a connection that it does not use.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
@@ -252,14 +251,6 @@ impl RealmNamespaces {
         let mock = Mock::with(Arc::new(directory), Faults::over_the_wire()).with_journal(journal);
         let mock = Arc::new(mock);
         let realm = Realm::new(Arc::clone(&self.server), realm, Arc::clone(&mock));
-        Namespace {
-            name: name.clone(),
-            mock,
-            clock,
-            front: Front::Realm(Arc::new(realm)),
-            has_permission_source: false,
-            background: JoinSet::new(),
-            snapshots: Arc::default(),
-        }
+        Namespace::of_realm(name.clone(), mock, clock, realm)
     }
 }

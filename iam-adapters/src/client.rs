@@ -18,7 +18,7 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::Verifier;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use url::Url;
 
 use crate::adapter::SetupError;
@@ -71,6 +71,19 @@ tokio::task_local! {
 pub(crate) fn time_left() -> Option<Duration> {
     let left = DEADLINE.try_with(|deadline| deadline.saturating_duration_since(Instant::now()));
     left.ok()
+}
+
+/// The result of a call, or the fault that it has taken longer than the deadline.
+///
+/// # Errors
+///
+/// Those of the call, and [`IamError::TimedOut`].
+pub async fn within<T>(
+    deadline: Duration,
+    call: impl Future<Output = Result<T, IamError>>,
+) -> Result<T, IamError> {
+    let ended = timeout(deadline, call).await;
+    ended.unwrap_or(Err(IamError::TimedOut(deadline)))
 }
 
 /// Why a client could not be created.

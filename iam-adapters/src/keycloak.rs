@@ -10,13 +10,12 @@ use scopeguard::ScopeGuard;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize as _;
 use tokio::sync::Mutex;
-use tokio::time::timeout;
 use url::Url;
 
 use crate::abandoned;
 use crate::adapter::{Capabilities, IamAdapter};
 use crate::claims::Claims;
-use crate::client::time_left;
+use crate::client::{time_left, within};
 use crate::clock::{Clock, Moment};
 use crate::error::{Detail, IamError, Misconfiguration};
 use crate::json::UniqueMembers;
@@ -107,8 +106,7 @@ impl Keycloak {
         let left = time_left().unwrap_or(Duration::MAX);
         let margin = LOGIN_MARGIN.min(left / 4);
         let wait = LOGIN_INTROSPECTION_DEADLINE.min(left.saturating_sub(margin));
-        let introspected = timeout(wait, self.introspect_once(&login.session)).await;
-        let introspected = introspected.unwrap_or(Err(IamError::TimedOut(wait)));
+        let introspected = within(wait, self.introspect_once(&login.session)).await;
         match self.server.record(introspected) {
             Ok(Introspection::Active {
                 permissions,

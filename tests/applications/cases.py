@@ -516,22 +516,24 @@ def a_call_after_a_failed_exchange_makes_a_new_one(client, server):
     client("token", scope=READ)
 
 
-@rust
-def an_exchange_that_ended_with_its_runtime_is_made_again(client, server):
+def exchange_in_runtime(client, server):
+    """An exchange without a response, in a runtime that the test ends. A further exchange succeeds."""
     server.prescribe("token", silent, issued())
     resumed(client, server)
     client("start_in_runtime", scope=READ)
     server.wait_for("token", 1)
+
+
+@rust
+def an_exchange_that_ended_with_its_runtime_is_made_again(client, server):
+    exchange_in_runtime(client, server)
     client("end_runtime")
     equal(client("token", scope=READ)["value"], "secret-token-1")
 
 
 @rust
 def a_call_that_waits_for_an_exchange_makes_it_again_if_its_runtime_ends(client, server):
-    server.prescribe("token", silent, issued())
-    resumed(client, server)
-    client("start_in_runtime", scope=READ)
-    server.wait_for("token", 1)
+    exchange_in_runtime(client, server)
     call = client.start("token", scope=READ)
     time.sleep(OVERLAP_SECONDS)
     client("end_runtime")

@@ -34,6 +34,18 @@ const FRESHNESS: Duration = Duration::from_secs(3_600);
 /// For a gateway that serves before it has read the earlier revocations from Redis.
 pub(crate) const AT_ONCE: [(&str, &str); 1] = [("redis.catch_up_deadline", "1ms")];
 
+/// The rights that the documentation demands for the gateway's user of Redis.
+pub(crate) const RIGHTS: [&str; 8] = [
+    "+eval",
+    "+xrange",
+    "+xadd",
+    "+xdel",
+    "+time",
+    "+pttl",
+    "+getrange",
+    "+set",
+];
+
 pub(crate) struct ReplicaFixture {
     pub(crate) redis: Server,
     pub(crate) clock: Arc<ManualClock>,

@@ -13,7 +13,7 @@ use test_support::wait::until;
 use test_support::wire::{Connection, post};
 
 use crate::GATEWAY;
-use crate::fixture::IDENTIFIER_KEY;
+use crate::fixture::{IDENTIFIER_KEY, RIGHTS};
 use test_support::redis_server::{PREFIX, Server};
 
 const PASSWORD: &str = "the password of this Redis";
@@ -142,21 +142,11 @@ fn check_reports_whether_redis_can_be_reached() {
 
 #[test]
 fn check_names_a_right_that_the_user_of_redis_lacks_until_it_is_granted() {
-    const NEEDED: [&str; 8] = [
-        "+eval",
-        "+xrange",
-        "+xadd",
-        "+xdel",
-        "+time",
-        "+pttl",
-        "+getrange",
-        "+set",
-    ];
     let Some(redis) = redis() else { return };
     let (url, mut admin) = (redis.url(), redis.admin());
     let user = ["ACL", "SETUSER", "gateway"];
     let rights = ["on", ">of-the-gateway", "~auth-gateway:*", "+del", "+info"];
-    admin.words(&[&user[..], &rights, &NEEDED].concat());
+    admin.words(&[&user[..], &rights, &RIGHTS].concat());
     let check = || {
         let variables = [
             ("redis.url", url.as_str()),
@@ -165,7 +155,7 @@ fn check_names_a_right_that_the_user_of_redis_lacks_until_it_is_granted() {
         ];
         GATEWAY.run(&["check", "--online"], &variables)
     };
-    for right in NEEDED {
+    for right in RIGHTS {
         let lacking = right.replace('+', "-");
         admin.words(&[&user[..], &[lacking.as_str()]].concat());
         let refused = check();

@@ -2,15 +2,14 @@
 //! granted.
 
 use std::io;
-use std::time::Duration;
 
+use iam_adapters::client::within;
 use iam_adapters::permission_source::PermissionSource;
 use iam_adapters::{
     AllowedScopes, Claims, IamAdapter, IamError, Introspection, Permission, Permissions,
     UpstreamSession,
 };
 use serde_json::Value;
-use tokio::time::timeout;
 
 use super::CheckReport;
 use crate::config::IamSection;
@@ -151,15 +150,6 @@ pub(super) async fn rights(
     })
 }
 
-/// The result of a call, or the fault that it has taken longer than the deadline.
-async fn within<T>(
-    deadline: Duration,
-    call: impl Future<Output = Result<T, IamError>>,
-) -> Result<T, IamError> {
-    let ended = timeout(deadline, call).await;
-    ended.unwrap_or(Err(IamError::TimedOut(deadline)))
-}
-
 /// The line for one scope. Without a source, the permissions are those that the IAM states.
 fn line(
     scope: &str,
@@ -206,6 +196,7 @@ fn line(
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use iam_adapters::client::UpstreamClient;
     use iam_adapters::clock::SystemClock;

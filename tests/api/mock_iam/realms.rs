@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use auth_gateway_dev::NamespaceName;
+use auth_gateway_dev::{Namespace, NamespaceName};
 use iam_adapters::clock::SystemClock;
 use iam_adapters::keycloak::KeycloakSettings;
 use iam_adapters::{
@@ -24,8 +24,12 @@ fn credentials() -> Credentials {
     Credentials::new(EMAIL.to_owned(), "alice-pass".into()).expect("fair ones")
 }
 
-fn alice() -> User {
-    User::new(EMAIL, "alice-pass".into(), Permissions::default()).expect("a valid user")
+fn create_alice(namespace: &Namespace) {
+    let alice = User::new(EMAIL, "alice-pass".into(), Permissions::default());
+    let directory = namespace.mock.directory();
+    directory
+        .create_user(alice.expect("a valid user"))
+        .expect("new");
 }
 
 fn in_realm(running_mock: &RunningMock, realm: &str) -> KeycloakSettings {
@@ -48,11 +52,7 @@ async fn a_namespace_is_a_realm_with_users_and_sessions_of_its_own() {
         "{none:?}"
     );
     let namespace = running_mock.namespaces.get_or_create(&name).expect("room");
-    namespace
-        .mock
-        .directory()
-        .create_user(alice())
-        .expect("new");
+    create_alice(&namespace);
     let begun = theirs.authenticate(&credentials(), &client).await;
     let session = begun.expect("a login").session;
     let ours = running_mock.adapter();
@@ -195,8 +195,7 @@ async fn snapshot_locks_no_account_out_where_accounts_are_not() {
     let lockout = json!({"lockout": {"failures": 1, "wait": "5m"}});
     set(&running_mock, lockout).await;
     let namespace = running_mock.namespace();
-    let created = namespace.mock.directory().create_user(alice());
-    created.expect("new");
+    create_alice(&namespace);
     let (iam, client) = (running_mock.adapter(), ClientContext::default());
     let wrong = Credentials::new(EMAIL.to_owned(), "wrong-pass".into()).expect("fair ones");
     let refused = iam.authenticate(&wrong, &client).await;
@@ -212,11 +211,7 @@ async fn snapshot_locks_no_account_out_where_accounts_are_not() {
 async fn another_client_of_the_realm_cannot_introspect_a_session_of_the_gateway() {
     let running_mock = running_mock();
     let namespace = running_mock.namespace();
-    namespace
-        .mock
-        .directory()
-        .create_user(alice())
-        .expect("new");
+    create_alice(&namespace);
     let other = json!({"client_id": "other-gateway", "client_secret": "another secret"});
     let shown = set(&running_mock, json!({"other_clients": [other]})).await;
     assert_eq!(shown["other_clients"], json!(["other-gateway"]));
@@ -246,11 +241,7 @@ async fn another_client_of_the_realm_cannot_introspect_a_session_of_the_gateway(
 async fn calls_about_access_tokens_are_not_found_without_a_gateway() {
     let running_mock = running_mock();
     let namespace = running_mock.namespace();
-    namespace
-        .mock
-        .directory()
-        .create_user(alice())
-        .expect("new");
+    create_alice(&namespace);
     for (path, body) in [
         ("tokens", json!({})),
         ("tokens/inspect", json!({"token": "a.b.c"})),

@@ -114,8 +114,7 @@ impl ModelFixture {
     pub(super) fn publish_logout(&mut self, at: usize, session: usize) {
         let end = End {
             until: u64::MAX,
-            retained_until: self.session_states[session].pair.expires_at
-                + 2 * DIFFERENCE_MAX.as_secs(),
+            retained_until: self.session_states[session].expired_by_every_clock_at(),
         };
         self.publish(at, Target::Session(session), end);
     }

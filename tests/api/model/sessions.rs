@@ -81,12 +81,11 @@ pub(super) fn log_out(
 ) -> Verdict {
     let outage = fixture.availability(at);
     let state = &fixture.session_states[session];
-    let expires_at = state.pair.expires_at;
     let wall = fixture.clock_of(at).unix_seconds();
-    // By every clock. Before that, it may be active by the clock of another replica.
-    let expired = wall >= expires_at + 2 * DIFFERENCE_MAX.as_secs();
+    // Before that, it may be active by the clock of another replica.
+    let expired = wall >= state.expired_by_every_clock_at();
     // A logout token's end is kept for the longest lifetime from its arrival, by a clock that may since have been set.
-    let kept = wall < expires_at + DIFFERENCE_MAX.as_secs();
+    let kept = wall < state.pair.expires_at + DIFFERENCE_MAX.as_secs();
     let over = expired || kept && state.known[at] == Some(KnownEnd::Ended);
     let has_ended = state.ended.is_some() || fixture.now() >= state.expires_at;
     let notified = fixture.learn_ends().contains(&(at, session));
@@ -123,7 +122,7 @@ pub(super) fn finished(fixture: &mut ModelFixture, at: usize, counts: &mut CaseC
         if !state.unfinished[at] {
             continue;
         }
-        let expired = wall >= state.pair.expires_at + 2 * DIFFERENCE_MAX.as_secs();
+        let expired = wall >= state.expired_by_every_clock_at();
         if available && !expired {
             let has_ended = state.ended.is_some() || now >= state.expires_at;
             ensure(has_ended, || format!("a logout is not finished: {state:?}"))?;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use auth_gateway_core::timeline::DIFFERENCE_MAX;
+
 use super::names::Names;
 use super::replica::Pair;
 use super::scenario::REPLICAS;
@@ -118,6 +120,12 @@ pub(super) struct SessionState {
 }
 
 impl SessionState {
+    /// When it has expired by every clock, in seconds since 1970 by any of them: that of the replica which made it may be
+    /// ahead, and that of another one behind.
+    pub(super) fn expired_by_every_clock_at(&self) -> u64 {
+        self.pair.expires_at + 2 * DIFFERENCE_MAX.as_secs()
+    }
+
     /// Whether it is active at the IAM.
     pub(super) fn is_active(&self, user: &User, now: Duration) -> bool {
         user.enabled.now() && self.ended.is_none() && now < self.expires_at

@@ -23,6 +23,22 @@ const RIGHT: &str = "right";
 const HOME: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 const START: Duration = Duration::from_secs(1_800_000_000);
 
+/// Without the limits of refused logins for each account.
+fn limits_without_refusals_of_accounts() -> Limits {
+    let limits = login_limits();
+    Limits {
+        account: Bound {
+            most: 0,
+            ..limits.account
+        },
+        account_slow: SlowRate {
+            after: 0,
+            ..limits.account_slow
+        },
+        ..limits
+    }
+}
+
 /// A login rate limiter, and an IAM that accepts one password.
 struct TestLimiter {
     clock: Arc<ManualClock>,

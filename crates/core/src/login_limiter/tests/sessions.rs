@@ -55,20 +55,12 @@ fn known_networks_begin_twenty_more_sessions_at_once_at_the_same_rate() {
 #[test]
 fn abandoned_logins_from_unknown_networks_do_not_lock_out_the_owner() {
     let mut limiter = TestLimiter::without_rate(Limits {
-        // Without them, nothing else bounds the attempts.
-        account: Bound {
-            most: 0,
-            ..login_limits().account
-        },
-        account_slow: SlowRate {
-            after: 0,
-            ..login_limits().account_slow
-        },
         account_sessions: Bound {
             most: 20,
             window: Duration::from_secs(60),
         },
-        ..login_limits()
+        // So nothing else bounds the attempts.
+        ..limits_without_refusals_of_accounts()
     });
     assert_eq!(limiter.log_in(ALICE, RIGHT, HOME), Ok(()));
     limiter.advance(60);

@@ -99,17 +99,7 @@ fn client_that_exhausts_its_address_does_not_lock_out_the_accounts_that_are_know
 
 #[test]
 fn known_network_is_held_to_the_limit_of_its_address_if_accounts_have_none() {
-    let mut limiter = TestLimiter::without_rate(Limits {
-        account: Bound {
-            most: 0,
-            ..login_limits().account
-        },
-        account_slow: SlowRate {
-            after: 0,
-            ..login_limits().account_slow
-        },
-        ..login_limits()
-    });
+    let mut limiter = TestLimiter::without_rate(limits_without_refusals_of_accounts());
     assert_eq!(limiter.log_in(ALICE, RIGHT, HOME), Ok(()));
     let guesses = (0..500).filter(|_| limiter.refused(ALICE, HOME));
     assert_eq!(guesses.count(), 100);
