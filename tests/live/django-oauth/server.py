@@ -21,8 +21,13 @@ settings.configure(
         "default": {
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": f"{os.environ['SERVER_HOME']}/database",
-            # A transaction that reads first and then writes would fail at once when another one writes.
-            "OPTIONS": {"timeout": 30, "transaction_mode": "IMMEDIATE"},
+            "OPTIONS": {
+                "timeout": 30,
+                # A transaction that reads first and then writes would fail at once when another one writes.
+                "transaction_mode": "IMMEDIATE",
+                # A killed process loses nothing that it wrote. Waiting for a busy disk would block all requests.
+                "init_command": "PRAGMA synchronous = OFF",
+            },
         }
     },
     DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",

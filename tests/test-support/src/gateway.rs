@@ -19,6 +19,7 @@ use mock_iam::ManualClock;
 use tokio::sync::oneshot;
 
 use crate::client::Client;
+use crate::log::show_warnings;
 use crate::metrics;
 use crate::scripted_upstream::keycloak::{CLIENT, CLIENT_SECRET, PERMISSIONS_CLIENT, REALM};
 
@@ -117,6 +118,7 @@ impl TestGateway {
         + Send
         + 'static,
     ) -> Self {
+        show_warnings();
         let (addresses, running) = Running::start(move |stopped| {
             let app = build(&settings, parts).expect("two free ports");
             let addresses = app.addresses();

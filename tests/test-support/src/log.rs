@@ -3,8 +3,11 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 
-use tracing::Subscriber;
 use tracing::subscriber::DefaultGuard;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::TestWriter;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use tracing_subscriber::registry::LookupSpan;
 
 /// Keeps what is written to it. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -42,14 +45,40 @@ pub fn capture_lines() -> (Written, DefaultGuard) {
 }
 
 /// Sends what this thread logs to the subscriber until the guard is dropped.
-///
-/// All other threads of the process log to a subscriber that wants everything and keeps nothing. Without it `tracing` can
-/// turn off a line for the whole process if another thread, which has no subscriber, logs it first at this moment.
 pub fn capture(subscriber: impl Subscriber + Send + Sync) -> DefaultGuard {
-    static OTHERS: Once = Once::new();
-    OTHERS.call_once(|| {
-        tracing::subscriber::set_global_default(tracing_subscriber::registry())
-            .expect("no test sets the subscriber of the process");
-    });
+    show_warnings();
     tracing::subscriber::set_default(subscriber)
+}
+
+/// All threads of the process that [`capture`] nothing print warnings, as a part of the output of their test: they say why
+/// a gateway answered with a fault.
+///
+/// Their subscriber wants everything. Otherwise `tracing` can turn off a line for the whole process if a thread that does
+/// not capture it logs it first at this moment.
+pub fn show_warnings() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let lines = tracing_subscriber::fmt::layer()
+            .with_writer(TestWriter::new())
+            .with_ansi(false);
+        tracing::subscriber::set_global_default(
+            tracing_subscriber::registry().with(Warnings(lines)),
+        )
+        .expect("no test sets the subscriber of the process");
+    });
+}
+
+/// Gives a layer warnings and errors only.
+struct Warnings<L>(L);
+
+impl<S, L> Layer<S> for Warnings<L>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    L: Layer<S>,
+{
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        if *event.metadata().level() <= Level::WARN {
+            self.0.on_event(event, context);
+        }
+    }
 }
