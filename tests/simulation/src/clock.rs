@@ -1,6 +1,6 @@
 //! The simulated time, the clocks of a replica, and its random numbers.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ pub(crate) struct ReplicaClock {
     time: TrueTime,
     started: Duration,
     ahead: AtomicI64,
+    /// The sum of all settings forward, in milliseconds.
+    forward: AtomicU64,
     fast: i32,
 }
 
@@ -55,13 +57,23 @@ impl ReplicaClock {
             // A process takes some time to start.
             started: time.now().saturating_sub(Duration::from_millis(1)),
             ahead: ahead.into(),
+            forward: AtomicU64::new(0),
             fast,
         }
     }
 
     /// Sets the wall clock.
     pub(crate) fn set(&self, ahead: i64) {
-        self.ahead.store(ahead, Ordering::Relaxed);
+        let before = self.ahead.swap(ahead, Ordering::Relaxed);
+        if ahead > before {
+            self.forward
+                .fetch_add(ahead.abs_diff(before), Ordering::Relaxed);
+        }
+    }
+
+    /// The most by which the wall clock can have been set forward since any moment.
+    pub(crate) fn forward(&self) -> Duration {
+        Duration::from_millis(self.forward.load(Ordering::Relaxed))
     }
 
     pub(crate) fn ahead(&self) -> i64 {

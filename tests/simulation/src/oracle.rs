@@ -61,6 +61,8 @@ pub(crate) struct Revocation {
     by: Process,
     /// The sessions that began then or before.
     until: u64,
+    /// How far that may be in the future: a wall clock that was set forward looks like a machine that slept.
+    forward: Duration,
     sent: Duration,
     /// When the call returned.
     pub(crate) returned: Option<Duration>,
@@ -242,6 +244,7 @@ impl State {
             index,
             by,
             until: 0,
+            forward: Duration::ZERO,
             sent: self.time.now(),
             returned: None,
             is_measured: self.is_measured(by),
@@ -273,7 +276,9 @@ impl State {
         let replica = &self.replicas[revocation.by.at];
         let known = replica.gateway.replica.revocations.get(&revocation.index);
         let until = known.map_or(revocation.until, |known| known.begun_until);
-        self.revocations[number].until = until;
+        let forward = replica.clock.forward();
+        let revocation = &mut self.revocations[number];
+        (revocation.until, revocation.forward) = (until, forward);
     }
 
     /// A revocation of several sessions ends each that began before its call returned, and none that began
@@ -291,7 +296,8 @@ impl State {
         let (is_ended, error) = (session.began <= revocation.until, self.timeline_error());
         let began_before = session.sent + error < returned;
         // So that no session is missed, both times are also moved by the error of their measurement.
-        let began_later = session.sent > returned + error + self.longest_delay * 2;
+        let began_later =
+            session.sent > returned + error + self.longest_delay * 2 + revocation.forward;
         self.ensure(
             is_ended || !began_before,
             format_args!("a revocation misses a session that began before its call returned"),
