@@ -4,10 +4,10 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use tracing::subscriber::DefaultGuard;
-use tracing::{Event, Level, Subscriber};
+use tracing::{Level, Subscriber};
 use tracing_subscriber::fmt::TestWriter;
-use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::fmt::writer::MakeWriterExt as _;
+use tracing_subscriber::layer::SubscriberExt as _;
 
 /// Keeps what is written to it. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -59,26 +59,10 @@ pub fn show_warnings() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let lines = tracing_subscriber::fmt::layer()
-            .with_writer(TestWriter::new())
+            // Not a filter of the layer: the subscriber would not want the rest.
+            .with_writer(TestWriter::new().with_max_level(Level::WARN))
             .with_ansi(false);
-        tracing::subscriber::set_global_default(
-            tracing_subscriber::registry().with(Warnings(lines)),
-        )
-        .expect("no test sets the subscriber of the process");
+        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(lines))
+            .expect("no test sets the subscriber of the process");
     });
-}
-
-/// Gives a layer warnings and errors only.
-struct Warnings<L>(L);
-
-impl<S, L> Layer<S> for Warnings<L>
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    L: Layer<S>,
-{
-    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        if *event.metadata().level() <= Level::WARN {
-            self.0.on_event(event, context);
-        }
-    }
 }
