@@ -168,6 +168,8 @@ app.all("/api/{*path}", requireSession, express.raw({ type: () => true, limit: "
     if (session.token === token) session.token = undefined;
     await answer.body?.cancel();
     answer = await callService(request, accessToken(session, ip));
+    // The session goes on, and the page takes each 401 for a logout.
+    if (answer.status === 401) throw new Error("the service refuses a new access token");
   }
   response.status(answer.status).type(answer.headers.get("Content-Type") ?? "application/octet-stream");
   response.send(Buffer.from(await answer.arrayBuffer()));

@@ -224,8 +224,9 @@ test("a service that refuses a token gets another one, once", BOUND, async () =>
   const tokens = served.map(({ authorization }) => authorization);
   assert.deepEqual([tokens.length, tokens[0] === tokens[1], tokens[1] === tokens[2]], [3, true, false]);
   refusals = 2;
-  assert.equal(await status("GET", "/api/orders"), 401);
+  assert.equal(await status("GET", "/api/orders"), 502);
   assert.equal(served.length, 5);
+  assert.equal(await status("GET", "/bff/session"), 200);
 });
 
 /**
