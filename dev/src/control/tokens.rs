@@ -102,6 +102,11 @@ pub(super) async fn explain(
     // The mock is the only IAM.
     let iam = app_state.gateway.iams.iter().next();
     let allowed = iam.and_then(|iam| iam.policy.allowed_scopes.as_ref());
+    // As in the exchange.
+    let scope = match scope.as_str() {
+        "" => app_state.gateway.policy.default_scope.as_str(),
+        scope => scope,
+    };
     let explanation = explain_scope(scope, user.permissions(), allowed)
         .map_err(|fault| ControlError::invalid(format!("`scope`: {fault}")))?;
     Ok(ok(&explanation))

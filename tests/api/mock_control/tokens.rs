@@ -144,6 +144,16 @@ async fn allowed_scopes_are_explained_as_in_the_exchange() {
 }
 
 #[tokio::test]
+async fn default_scope_is_explained_for_an_empty_one() {
+    let gateway = gateway_with(&[("token.default_scope", READ)]);
+    let mock = Namespace::named(&gateway, "default");
+    let requested = json!({"user": ALICE, "scope": ""});
+    let message = mock.post("/scopes/explain", &requested).await.json();
+    assert_eq!(message["granted"], json!(READ));
+    assert_eq!(message["names"][0]["name"], json!(READ));
+}
+
+#[tokio::test]
 async fn permissions_that_the_mock_does_not_have_are_not_explained() {
     let gateway = gateway_with(&[
         ("permissions.source", "http"),
