@@ -56,6 +56,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
 
+/// How long at most before the deadline of a call its steps end that are not needed for a result.
+const STEP_MARGIN: Duration = Duration::from_millis(50);
+
 /// The resolution of `Date` (RFC 9110 section 5.6.7).
 const DATE_RESOLUTION: Duration = Duration::from_secs(1);
 
@@ -66,11 +69,20 @@ tokio::task_local! {
     pub(crate) static DEADLINE: Instant;
 }
 
-/// What is left of the deadline of the call in progress, for a step without which it can succeed; `None`:
-/// it has no deadline. The step must end a little earlier, so that the call returns in time.
-pub(crate) fn time_left() -> Option<Duration> {
+/// The result of a step without which the call in progress has a result too. The step ends a little before the
+/// deadline of the call, so that the call returns in time.
+///
+/// # Errors
+///
+/// As [`within`].
+pub(crate) async fn within_call<T>(
+    longest: Duration,
+    step: impl Future<Output = Result<T, IamError>>,
+) -> Result<T, IamError> {
     let left = DEADLINE.try_with(|deadline| deadline.saturating_duration_since(Instant::now()));
-    left.ok()
+    let left = left.unwrap_or(Duration::MAX);
+    let margin = STEP_MARGIN.min(left / 4);
+    within(longest.min(left.saturating_sub(margin)), step).await
 }
 
 /// The result of a call, or the fault that it has taken longer than the deadline.

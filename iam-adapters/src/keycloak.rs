@@ -15,7 +15,7 @@ use url::Url;
 use crate::abandoned;
 use crate::adapter::{Capabilities, IamAdapter};
 use crate::claims::Claims;
-use crate::client::{time_left, within};
+use crate::client::within_call;
 use crate::clock::{Clock, Moment};
 use crate::error::{Detail, IamError, Misconfiguration};
 use crate::json::UniqueMembers;
@@ -43,9 +43,6 @@ const NAME: &str = "keycloak";
 
 /// How long a login waits at most for the permissions, without which it can succeed.
 const LOGIN_INTROSPECTION_DEADLINE: Duration = Duration::from_secs(2);
-
-/// How long at most before its own deadline a login stops waiting for the permissions, so that it succeeds in time.
-const LOGIN_MARGIN: Duration = Duration::from_millis(50);
 
 /// How long a confirmation of the issuer applies to further inactive sessions, so that many of them cause few calls.
 const ISSUER_CONFIRMED: Duration = Duration::from_secs(1);
@@ -103,10 +100,8 @@ impl Keycloak {
             }
             Err(rejected) => return Err(rejected.into_fault()),
         };
-        let left = time_left().unwrap_or(Duration::MAX);
-        let margin = LOGIN_MARGIN.min(left / 4);
-        let wait = LOGIN_INTROSPECTION_DEADLINE.min(left.saturating_sub(margin));
-        let introspected = within(wait, self.introspect_once(&login.session)).await;
+        let introspected = self.introspect_once(&login.session);
+        let introspected = within_call(LOGIN_INTROSPECTION_DEADLINE, introspected).await;
         match self.server.record(introspected) {
             Ok(Introspection::Active {
                 permissions,

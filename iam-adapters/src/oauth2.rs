@@ -20,7 +20,7 @@ use url::Url;
 
 use crate::abandoned;
 use crate::adapter::{Capabilities, IamAdapter, PermissionAge, SessionLocation};
-use crate::client::{MADE_UP_TOKEN, Response};
+use crate::client::{MADE_UP_TOKEN, Response, within_call};
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration, Refusal};
 use crate::json;
@@ -180,7 +180,7 @@ impl OAuth2 {
             Err(Rejected::Unproven) => {
                 // Some servers refuse a client the same way. Then this fails too.
                 let proven = self.server.prove_credentials(&endpoints.introspection);
-                return Err(match proven.await {
+                return Err(match within_call(Duration::MAX, proven).await {
                     Ok(()) => IamError::Refused(Refusal::InvalidCredentials),
                     Err(of_client @ IamError::Misconfigured { .. }) => of_client,
                     // Otherwise guesses would not be limited while introspection fails.

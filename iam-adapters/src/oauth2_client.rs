@@ -14,7 +14,7 @@ use serde_json::{Number, Value};
 use url::Url;
 
 use crate::adapter::SetupError;
-use crate::client::{Response, UpstreamClient, on_behalf_of};
+use crate::client::{Response, UpstreamClient, on_behalf_of, within_call};
 use crate::clock::Clock;
 use crate::error::{IamError, Misconfiguration};
 use crate::json;
@@ -323,7 +323,7 @@ impl OAuth2Client {
 
     /// Why introspection does not accept the client; `None`: it does, or does not respond.
     pub(crate) async fn client_fault(&self, introspection: &Url) -> Option<IamError> {
-        let proven = self.prove_credentials(introspection).await;
+        let proven = within_call(Duration::MAX, self.prove_credentials(introspection)).await;
         let fault = proven.err()?;
         matches!(fault, IamError::Misconfigured { .. }).then_some(fault)
     }

@@ -1,9 +1,13 @@
 //! Login.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use iam_adapters::{IamError, Introspection, Misconfiguration, Permissions, Refusal};
+use iam_adapters::clock::SystemClock;
+use iam_adapters::resilient::CallLimit;
+use iam_adapters::{IamAdapter, IamError, Introspection, Misconfiguration, Permissions, Refusal};
 use serde_json::json;
+use test_support::resilient::resilient;
 use test_support::scripted_upstream::Answer;
 
 use super::{
@@ -399,6 +403,32 @@ async fn configured_response_refuses_the_credentials_only_if_the_client_is_accep
             let is_unknown = !matches!(expected, "refused" | "misconfigured");
             assert_eq!(is_possible, is_unknown, "{changes} {introspection:?}");
         }
+    }
+}
+
+/// Otherwise guesses would not be limited while introspection does not respond.
+#[tokio::test]
+async fn refusal_is_possible_also_if_introspection_does_not_respond_before_the_deadline_of_the_login()
+ {
+    for (changes, refusal) in [
+        (json!({"preset": "glewlwyd"}), Answer::empty(403)),
+        (json!({}), error(400, "invalid_request")),
+    ] {
+        let upstream = healthy().await;
+        let limit = CallLimit {
+            deadline: Duration::from_secs(1),
+            concurrency: 1,
+        };
+        let clock = Arc::new(SystemClock::default());
+        let oauth2 = resilient(adapter_with(&upstream, &changes), limit, clock);
+        let oauth2: Arc<dyn IamAdapter> = Arc::new(oauth2);
+        session(&oauth2).await;
+        upstream
+            .on(TOKEN, refusal)
+            .on(INTROSPECTION, Answer::hanging());
+        let login = log_in(&oauth2).await.map(drop);
+        let is_possible = matches!(login, Err(IamError::PossibleRefusal(_)));
+        assert!(is_possible, "{changes} {login:?}");
     }
 }
 
