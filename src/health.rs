@@ -291,7 +291,12 @@ impl IamHealth {
                 Some((_, Ok(()))) => "ok",
                 Some((_, Err(fault))) => fault.kind(),
             },
-            age: state.iam.last.as_ref().map(|(at, _)| now.since(*at)),
+            // [`Moment::since`] has no length if the wall clock was set back.
+            age: state
+                .iam
+                .last
+                .as_ref()
+                .map(|(at, _)| now.monotonic.saturating_sub(at.monotonic)),
         }
     }
 

@@ -239,6 +239,8 @@ fn iam_kinds(
             }
         };
         problems.add(&key, problem);
+        // Otherwise "no IAM is configured" would be said of it too.
+        problems.mark_unread("iam");
         if let Some(sections) = &mut sections {
             sections.remove(&name);
         }

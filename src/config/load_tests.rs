@@ -352,6 +352,10 @@ fn problem_in_a_table_names_its_place_and_hides_no_other_one() {
             "iam.keycloak.claims: staff.member: is missing (set in FILE)",
         ),
         (
+            "[redis]\nurl = ''".to_owned(),
+            "redis.url: must not be empty (set in FILE)",
+        ),
+        (
             "[redis]\nurl = 'redis://r'\nsentinel.master = 'm'".to_owned(),
             "redis.sentinel.addresses: must not be empty",
         ),

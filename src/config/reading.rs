@@ -213,6 +213,9 @@ fn without_secret(message: String, key: &str, refused: Option<&Value>) -> String
     let is_secret = key.starts_with("iam.") || key.starts_with("redis");
     let message = match refused.map(|value| &value.kind) {
         Some(ValueKind::String(value)) if is_secret && !message.starts_with("expected ") => {
+            if value.is_empty() {
+                return "must not be empty".to_owned();
+            }
             let message = message.replace(&format!("{value:?}"), "the value");
             if message.contains(value.as_str()) {
                 return "cannot be read".to_owned();

@@ -25,6 +25,7 @@ use scopeguard::ScopeGuard;
 use tracing::{Instrument as _, Span, field};
 
 use crate::telemetry::metrics::{Outcome, Route, ShedCause};
+use auth_gateway_core::error::GatewayError;
 use auth_gateway_core::event::{Event, LoginEnd, Subscriber};
 use auth_gateway_core::request::{RequestContext, RequestId};
 use auth_gateway_server::{ConnectionEvents, ConnectionRefusal, RequestHead, ShedReason};
@@ -343,8 +344,10 @@ impl<'a> InProgress<'a> {
             None => self.is_routine,
         };
         // A sender of forged logout tokens could otherwise fill the log.
-        let is_turned_away =
-            self.route == Route::BackchannelLogout && status == Some(StatusCode::TOO_MANY_REQUESTS);
+        let is_turned_away = matches!(
+            api_error,
+            Some(ApiError::Gateway(GatewayError::TooManyLogoutTokens { .. }))
+        );
         if status.is_some_and(|status| status.is_server_error()) && !is_expected {
             line!(tracing::Level::ERROR);
         } else if self.is_routine || is_turned_away {

@@ -57,11 +57,13 @@ fn describe(app_state: &AppState, report: &Report, now: Moment) -> StatusPage {
     });
     page.table("Reasons", ["reason", "IAM", "message"], reasons);
     let started = timestamp(app_state.started.unix_seconds());
+    // Not [`Moment::since`], which has no length if the wall clock was set back.
+    let uptime = now.monotonic.saturating_sub(app_state.started.monotonic);
     let facts = [
         ["version", crate::VERSION],
         ["commit", crate::COMMIT],
         ["started", &started],
-        ["uptime", &whole_seconds(now.since(app_state.started))],
+        ["uptime", &whole_seconds(uptime)],
         ["issuer", &gateway.policy.token.issuer],
     ];
     page.table("Program", ["", ""], facts);

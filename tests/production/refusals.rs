@@ -85,6 +85,15 @@ fn configuration_without_an_iam_is_refused_with_the_available_sections() {
 }
 
 #[test]
+fn section_with_a_misspelt_type_is_not_reported_as_a_missing_iam() {
+    let ended = GATEWAY.run(&["serve"], &[("iam.corp.type", "keycloack")]);
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    let expected = "iam.corp: type: there is no such adapter; there are: keycloak";
+    assert!(ended.err.contains(expected), "{}", ended.err);
+    assert!(!ended.err.contains("no IAM is configured"), "{}", ended.err);
+}
+
+#[test]
 fn section_of_the_mock_is_unknown() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     fs::write(&file, "[iam.mock]\n").expect("written");

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 use actix_web::http::header;
 use actix_web::test::{TestRequest, call_service, init_service, read_body_json};
 use iam_adapters::clock::SystemClock;
-use iam_adapters::{IamAdapter, Scope};
+use iam_adapters::{Clock as _, IamAdapter, IamError, Scope};
 use serde_json::{Value, json};
 use test_support::LogoutSigner;
-use test_support::scripted_iam::ScriptedIam;
+use test_support::scripted_iam::{CLIENT, ScriptedIam};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{self, SubscriberExt as _};
@@ -18,6 +18,17 @@ use crate::startup::{self, ServiceDependencies};
 use crate::{config, http};
 
 fn app_state(lifecycle: &Lifecycle) -> Data<AppState> {
+    app_state_with(lifecycle, iam())
+}
+
+fn iam() -> ScriptedIam {
+    ScriptedIam {
+        signer: LogoutSigner::generate(),
+        ..ScriptedIam::default()
+    }
+}
+
+fn app_state_with(lifecycle: &Lifecycle, iam: ScriptedIam) -> Data<AppState> {
     let (variables, registry) = (BTreeMap::new(), config::sample::registry());
     let clock = Arc::new(SystemClock::default());
     let loaded = ServiceDependencies::load(None, &variables, &registry, clock);
@@ -26,10 +37,7 @@ fn app_state(lifecycle: &Lifecycle) -> Data<AppState> {
         lifecycle: lifecycle.clone(),
         ..parts
     };
-    let iam: Arc<dyn IamAdapter> = Arc::new(ScriptedIam {
-        signer: LogoutSigner::generate(),
-        ..ScriptedIam::default()
-    });
+    let iam: Arc<dyn IamAdapter> = Arc::new(iam);
     parts.iams[0].store(Arc::new(iam));
     Data::new(startup::connect(&settings, &parts))
 }
@@ -132,6 +140,28 @@ async fn logout_tokens_of_a_limited_sender_are_not_in_the_log() {
     assert_eq!(statuses, [[400; 50].as_slice(), &[429; 2]].concat());
     let expected = [[Level::INFO; 50].as_slice(), &[Level::DEBUG; 2]].concat();
     assert_eq!(*levels.0.lock().expect("a lock"), expected);
+}
+
+/// A session may go on meanwhile.
+#[actix_web::test]
+async fn logout_token_that_a_throttling_iam_prevents_is_in_the_log() {
+    let levels = Levels::default();
+    let subscriber = tracing_subscriber::registry().with(levels.clone());
+    let _subscriber = test_support::log::capture(subscriber);
+    let iam = iam();
+    iam.set_outage(Some(IamError::Throttled { retry_after: None }));
+    let parties = (iam.issuer, CLIENT);
+    let now = SystemClock::default().now().unix_seconds();
+    let signer = iam.signer.as_ref().expect("a key");
+    let token = signer.logout_token(parties, Some("alice"), None, now);
+    let app = http::app(app_state_with(&Lifecycle::default(), iam)).configure(http::public);
+    let app = init_service(app).await;
+    let request = TestRequest::post()
+        .uri("/api/v1/auth/backchannel-logout")
+        .set_form([("logout_token", token.expect("a token"))]);
+    let response = call_service(&app, request.to_request()).await;
+    assert_eq!(response.status(), 429);
+    assert_eq!(*levels.0.lock().expect("a lock"), [Level::INFO]);
 }
 
 const PROXY: &str = "10.0.0.1";
