@@ -171,6 +171,13 @@ impl Settings {
         self.iams.iter().map(|iam| iam.name.as_str()).collect()
     }
 
+    /// The longest `max_lifetime` of an IAM: for so long, sessions of a sealing key may be valid.
+    #[must_use]
+    pub fn session_max_lifetime(&self) -> Duration {
+        let of_iams = self.iams.iter().map(|iam| iam.session.max_lifetime);
+        of_iams.max().unwrap_or(self.session.max_lifetime)
+    }
+
     /// Sets what is not set and depends on other settings, so that it is shown as it is in effect.
     fn derive_defaults(&mut self) {
         let public_url = &self.http.public_url;

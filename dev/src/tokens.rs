@@ -48,7 +48,7 @@ pub enum NotAJwt {
 /// [`NotAJwt`] if it is not a JWT.
 pub fn inspect(gateway: &Gateway, token: &str) -> Result<Inspection, NotAJwt> {
     let (policy, now) = (&gateway.policy.token, gateway.replica.clock.now());
-    let published = gateway.replica.keys.published(policy.lifetime, now);
+    let published = gateway.replica.keys.published(now);
     inspect_with(&published, policy, now.unix_seconds(), token)
 }
 

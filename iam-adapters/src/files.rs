@@ -64,6 +64,30 @@ pub fn give_to_owner_of_folder(file: &File, folder: &Path) -> io::Result<()> {
     fchown(file, Some(fs::metadata(folder)?.uid()), None)
 }
 
+/// Makes a folder and those around it that do not exist. What root makes belongs to the owner of the folder around it, as
+/// [new files](give_to_owner_of_folder) do.
+///
+/// # Errors
+///
+/// A folder cannot be made or given away, or another file has its name.
+pub fn create_folder(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    if let Some(around) = folder.parent() {
+        // That of a name alone is empty.
+        if !around.as_os_str().is_empty() {
+            create_folder(around)?;
+        }
+    }
+    match fs::create_dir(folder) {
+        Ok(()) => give_to_owner_of_folder(&File::open(folder)?, &folder.join("..")),
+        // Another program has made it meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// A file with a secret that every user of the machine may read or change.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("every user may read or change it (mode {mode:04o}); run: chmod o-rw {}", path.display())]

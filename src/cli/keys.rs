@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
+use iam_adapters::files;
 use iam_adapters::name::Name as _;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -422,7 +423,7 @@ fn rotate_directory(
 /// file. `None` if the file system has no locks.
 fn lock(directory: &Path) -> Result<Option<File>, UserError> {
     let io = |source| UserError::from(KeyError::Io(directory.to_owned(), source));
-    fs::create_dir_all(directory).map_err(io)?;
+    files::create_folder(directory).map_err(io)?;
     let file = File::open(directory).map_err(io)?;
     match file.lock() {
         Ok(()) => Ok(Some(file)),
@@ -533,11 +534,10 @@ impl KeyTimes {
     fn of(&self, purpose: KeyUse, settings: &Settings) -> Times {
         let lifetime = match purpose {
             KeyUse::Signing => self.token_lifetime.unwrap_or(settings.token.lifetime),
-            KeyUse::Sealing => self.session_max_lifetime.unwrap_or_else(|| {
-                // An IAM can have its own.
-                let of_iams = settings.iams.iter().map(|iam| iam.session.max_lifetime);
-                of_iams.max().unwrap_or(settings.session.max_lifetime)
-            }),
+            KeyUse::Sealing => {
+                let lifetime = self.session_max_lifetime;
+                lifetime.unwrap_or_else(|| settings.session_max_lifetime())
+            }
         };
         Times {
             max_age: self.jwks_max_age.unwrap_or(settings.keys.jwks_max_age),

@@ -12,9 +12,8 @@ use super::caching;
 /// `GET /.well-known/jwks.json` (RFC 7517 section 5).
 pub(super) async fn keys(app_state: Data<AppState>, request: HttpRequest) -> HttpResponse {
     let gateway = &app_state.gateway;
-    let lifetime = gateway.policy.token.lifetime;
     let keys = &gateway.replica.keys;
-    let published = keys.published(lifetime, gateway.replica.clock.now());
+    let published = keys.published(gateway.replica.clock.now());
     document(
         &app_state,
         &request,

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use iam_adapters::Moment;
 use secrecy::ExposeSecret as _;
@@ -10,23 +9,26 @@ use secrecy::ExposeSecret as _;
 use crate::config::{ConfigErrors, Settings};
 use auth_gateway_core::Keys;
 use auth_gateway_core::identifiers::IdentifierKey;
-use auth_gateway_core::keys::{Key, KeyStore};
+use auth_gateway_core::keys::{Key, KeyStore, Times};
 
 /// Reads the folders of the settings. For a purpose without a folder, a key is generated; the settings
 /// were checked for whether that is allowed.
 pub(super) fn load(settings: &Settings, now: Moment, problems: &mut ConfigErrors) -> Option<Keys> {
     let keys = &settings.keys;
-    let when = (now, keys.jwks_max_age);
+    let times = |lifetime| Times {
+        max_age: keys.jwks_max_age,
+        lifetime,
+    };
     let signing = open(
         "keys.signing_dir",
         keys.signing_dir.as_ref(),
-        when,
+        (now, times(settings.token.lifetime)),
         problems,
     );
     let sealing = open(
         "keys.sealing_dir",
         keys.sealing_dir.as_ref(),
-        when,
+        (now, times(settings.session_max_lifetime())),
         problems,
     );
     let (signing, sealing) = (signing.ok()?, sealing.ok()?);
@@ -46,10 +48,10 @@ pub(super) fn load(settings: &Settings, now: Moment, problems: &mut ConfigErrors
 fn open<K: Key>(
     setting: &str,
     folder: Option<&PathBuf>,
-    (now, max_age): (Moment, Duration),
+    (now, times): (Moment, Times),
     problems: &mut ConfigErrors,
 ) -> Result<Option<KeyStore<K>>, ()> {
-    let opened = folder.map(|folder| KeyStore::open(folder.clone(), now, max_age));
+    let opened = folder.map(|folder| KeyStore::open(folder.clone(), now, times));
     opened.transpose().map_err(|error| {
         for error in error.each() {
             problems.add(setting, error.to_string());

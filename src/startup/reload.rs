@@ -17,6 +17,7 @@ use crate::config::{InvalidSettings, NamedFiles, Settings};
 use crate::health::{Health, Reason, ReasonCode};
 use auth_gateway_core::Gateway;
 use auth_gateway_core::event::Event;
+use auth_gateway_core::gateway_keys::IDENTIFIERS;
 use auth_gateway_core::keys::Reloaded;
 
 /// Reads files again, and replaces what the running service has built of them.
@@ -58,7 +59,7 @@ impl FilePoller {
     /// Emits the events of the keys in use.
     pub(super) fn report_keys(&self) {
         let kids = self.gateway.replica.keys.kids(self.parts.clock.now());
-        for of in kids.iter().filter(|of| !of.stored.is_empty()) {
+        for of in kids.iter().filter(|of| of.purpose != IDENTIFIERS) {
             self.gateway.emit(&Event::Keys {
                 result: Ok((of.purpose, &of.stored)),
             });

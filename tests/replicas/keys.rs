@@ -101,7 +101,7 @@ async fn revocation_by_an_operator_is_pending_until_all_replicas_have_the_same_s
     let sealing = fewer.path().to_str().expect("a path of text");
     let other = fixture.gateway(&[("keys.sealing_dir", sealing), ("management.token", TOKEN)]);
     fixture.synchronized(&other).await;
-    fixture.add_sealing_key(&replicas).await;
+    let before = fixture.add_sealing_key(&replicas).await;
     let [one] = &replicas;
     let is_difference = async |expected: u64| {
         for gateway in [one, &other] {
@@ -120,6 +120,11 @@ async fn revocation_by_an_operator_is_pending_until_all_replicas_have_the_same_s
     is_difference(0).await;
     assert_eq!(revoke(&other, &json!({ "all": true })).await, "delivered");
     refuses(one, &session).await;
+    // A key that is used no longer has sessions too.
+    let before = before.file_name().expect("a name");
+    fs::remove_file(fewer.path().join(before)).expect("removed");
+    is_difference(1).await;
+    assert_eq!(revoke(&other, &json!({ "all": true })).await, "pending");
 }
 
 /// Replicas with different keys have none in common that could authenticate the statements.

@@ -75,11 +75,11 @@ impl Keys {
     }
 
     /// The public JWK Set of the signing keys (RFC 7517 section 5). A key that is no longer used is in
-    /// it until its last access token has expired. Tokens are valid for `lifetime`.
+    /// it until its last access token has expired.
     #[must_use]
-    pub fn published(&self, lifetime: Duration, now: Moment) -> Value {
-        let key_set = self.signing.key_set();
-        let honoured = key_set.honoured(now, self.signing.overlap(lifetime));
+    pub fn published(&self, now: Moment) -> Value {
+        let (key_set, times) = (self.signing.key_set(), self.signing.times());
+        let honoured = key_set.honoured(now, self.signing.overlap(times.lifetime));
         let keys: Vec<_> = honoured.map(SigningKey::public_jwk).collect();
         json!({ "keys": keys })
     }
@@ -89,16 +89,18 @@ impl Keys {
     pub fn kids(&self, now: Moment) -> [PurposeKids; 3] {
         fn of<K: Key>(keys: &KeyStore<K>, now: Moment) -> PurposeKids {
             let key_set = keys.key_set();
+            let used = key_set.relied_on(now, keys.times());
             PurposeKids {
                 purpose: K::PURPOSE,
-                used: key_set.current(now).kid().to_owned(),
+                used: used.map(|key| key.kid().to_owned()).collect(),
                 stored: key_set.iter().map(|key| key.kid().to_owned()).collect(),
             }
         }
+        let identifiers = vec![self.identifiers.id()];
         let identifiers = PurposeKids {
             purpose: IDENTIFIERS,
-            used: self.identifiers.id(),
-            stored: Vec::new(),
+            used: identifiers.clone(),
+            stored: identifiers,
         };
         [of(&self.signing, now), of(&self.sealing, now), identifiers]
     }
@@ -136,27 +138,26 @@ impl Keys {
         unreadable.chain(old).chain(differences).collect()
     }
 
-    /// How many of the [names](Keys::names) are those of keys in use.
-    pub const USED: usize = 3;
-
-    /// The names of the keys in use, then those of all keys: the purpose and the id of each.
+    /// The names of the keys that are [used](PurposeKids::used), and of all: the purpose and the id of each.
     #[must_use]
-    pub fn names(&self, now: Moment) -> Vec<String> {
-        let purposes: [_; Self::USED] = self.kids(now);
-        let used = purposes.iter().map(|of| (of.purpose, &of.used));
-        let stored = purposes.iter().flat_map(|of| {
-            let stored = of.stored.iter();
-            stored.map(move |kid| (of.purpose, kid))
-        });
-        let names = used.chain(stored);
-        names.map(|(of, kid)| format!("{of} {kid}")).collect()
+    pub fn names(&self, now: Moment) -> [Vec<String>; 2] {
+        let purposes = self.kids(now);
+        let names = |kids: fn(&PurposeKids) -> &[String]| {
+            let names = purposes.iter().flat_map(|of| {
+                let kids = kids(of).iter();
+                kids.map(|kid| format!("{} {kid}", of.purpose))
+            });
+            names.collect()
+        };
+        [names(|of| &of.used), names(|of| &of.stored)]
     }
 
     /// Compares the keys of replicas. Each states the ids of the keys that it uses, and of those that it lacks
     /// although another one uses them: sessions and tokens of such a key are refused where it is missing. A key
-    /// that no replica uses yet is no difference: its file reaches one replica after another. Replicas with
-    /// different keys have no key in common, so the statements are not authenticated: they may cause a warning,
-    /// make an operator's revocation [pending](crate::session_revoker::Propagation::Pending), and nothing else.
+    /// that no replica uses yet is no difference: its file reaches one replica after another. Nor is one whose
+    /// tokens have expired: it is removed at one replica after another. Replicas with different keys have no key
+    /// in common, so the statements are not authenticated: they may cause a warning, make an operator's
+    /// revocation [pending](crate::session_revoker::Propagation::Pending), and nothing else.
     ///
     /// Replaces the [warnings](Keys::warnings) about differences by those that follow from what all replicas
     /// state, for example `used sealing KID`. Returns the number of statements that no replica makes.
@@ -197,8 +198,8 @@ fn compare(statements: &[(&str, &str, &str)], own: &PurposeKids) -> Vec<KeyWarni
         kids.collect::<BTreeSet<_>>()
     };
     let (mut here, mut elsewhere) = (kids("used"), kids("missing"));
-    here.retain(|kid| *kid != own.used && own.stored.iter().all(|stored| stored != kid));
-    elsewhere.retain(|kid| *kid == own.used);
+    here.retain(|kid| own.stored.iter().all(|stored| stored != kid));
+    elsewhere.retain(|kid| own.used.iter().any(|used| used == kid));
     let differences = [(true, here), (false, elsewhere)].into_iter();
     let differences = differences.filter(|(_, kids)| !kids.is_empty());
     let warnings = differences.map(|(is_here, kids)| KeyWarning::Missing {
@@ -214,9 +215,9 @@ fn compare(statements: &[(&str, &str, &str)], own: &PurposeKids) -> Vec<KeyWarni
 pub struct PurposeKids {
     /// What the keys are for.
     pub purpose: &'static str,
-    /// The key in use.
-    pub used: String,
-    /// Those in its folder, in the order of first use. Keys of identifiers have none.
+    /// The key in use, after those before it whose tokens may still be valid.
+    pub used: Vec<String>,
+    /// All keys, in the order of first use.
     pub stored: Vec<String>,
 }
 

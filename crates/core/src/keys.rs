@@ -172,7 +172,7 @@ pub fn age_seconds(key: &impl Key, now: Moment) -> i64 {
 pub struct KeyStore<K> {
     key_set: ArcSwap<KeySet<K>>,
     folder: Option<PathBuf>,
-    max_age: Duration,
+    times: Times,
     /// Why the current content of the folder is not used.
     problem: ArcSwapOption<String>,
     /// The digest of the folder when it was last read; `None` if it could not be read.
@@ -195,7 +195,7 @@ impl<K> From<KeySet<K>> for KeyStore<K> {
         Self {
             key_set: ArcSwap::from_pointee(key_set),
             folder: None,
-            max_age: Duration::ZERO,
+            times: Times::default(),
             problem: ArcSwapOption::empty(),
             last_digest: Mutex::default(),
             taken: AtomicU64::new(0),
@@ -213,7 +213,12 @@ impl<K> KeyStore<K> {
     /// How long a key is accepted after its successor's first use, if its tokens are valid for `lifetime`: see
     /// [`overlap`].
     pub const fn overlap(&self, lifetime: Duration) -> Duration {
-        overlap(lifetime, self.max_age)
+        overlap(lifetime, self.times.max_age)
+    }
+
+    /// The durations that determine how long its keys are needed.
+    pub const fn times(&self) -> Times {
+        self.times
     }
 
     /// What is wrong with the folder. Other replicas may then have keys that are unknown here.
@@ -233,21 +238,20 @@ impl<K> KeyStore<K> {
 }
 
 impl<K: Key> KeyStore<K> {
-    /// The keys of a folder, for a replica that starts. `max_age` is how long verifiers may cache the
-    /// published keys.
+    /// The keys of a folder, for a replica that starts.
     ///
     /// # Errors
     ///
     /// [`KeyError`] with the file or the folder.
-    pub fn open(path: PathBuf, now: Moment, max_age: Duration) -> Result<Self, KeyError> {
+    pub fn open(path: PathBuf, now: Moment, times: Times) -> Result<Self, KeyError> {
         let folder = Folder::read(&path)?;
         let digest = folder.digest();
-        let key_set = KeySet::found(folder.keys()?, now, max_age)
+        let key_set = KeySet::found(folder.keys()?, now, times.max_age)
             .map_err(|reason| folder::invalid(&path, reason))?;
         Ok(Self {
             last_digest: Mutex::new(digest),
             folder: Some(path),
-            max_age,
+            times,
             ..Self::from(key_set)
         })
     }
@@ -265,7 +269,7 @@ impl<K: Key> KeyStore<K> {
         *last_digest = digest;
         let before = self.key_set.load();
         let key_set = folder.and_then(|folder| {
-            KeySet::succeeding(&before, folder.keys()?, now, self.max_age)
+            KeySet::succeeding(&before, folder.keys()?, now, self.times.max_age)
                 .map_err(|reason| folder::invalid(path, reason))
         });
         match key_set {
@@ -403,6 +407,14 @@ impl<K: Key> KeySet<K> {
                     successor.is_some_and(|next| has_come(after(next.begins, overlap), now));
                 (!retired).then_some(&slot.key)
             })
+    }
+
+    /// The keys that have begun and of which tokens that are valid for this long may exist. A rotation
+    /// removes none of them: it waits for longer, so that a replica whose clock is behind has ended too.
+    pub fn relied_on(&self, now: Moment, times: Times) -> impl Iterator<Item = &K> {
+        let last = self.current(now).first_use();
+        let honoured = self.honoured(now, times.lifetime.saturating_add(lead(times.max_age)));
+        honoured.filter(move |key| key.first_use() <= last)
     }
 
     /// The keys that have not begun and that begin later than their files say, and when. The first key

@@ -29,10 +29,10 @@ pub enum RedisFault {
         "has a maxmemory-policy allkeys-…, which may delete revocations: use noeviction or volatile-…"
     )]
     Evicts,
-    /// No Sentinel knows a primary of this name.
-    #[error("has no primary: no Sentinel knows one of this name")]
+    /// No Sentinel that responds knows a primary of this name.
+    #[error("has no primary: no Sentinel that responds knows one of this name")]
     UnknownPrimary,
-    /// No Sentinel has named the primary, and this one cannot be used.
+    /// No Sentinel can be used: this one is the last.
     #[error("has no known primary: the Sentinel {sentinel} {fault}")]
     Sentinel {
         /// Its host and port.

@@ -36,7 +36,9 @@ use auth_gateway_core::event::{Replicated, Subscribers};
 use auth_gateway_core::iams::{IamParts, IamPolicy};
 use auth_gateway_core::identifiers::IdentifierKey;
 use auth_gateway_core::introspection_cache::Freshness;
-use auth_gateway_core::keys::{Algorithm, KeyPurpose, KeyStore, SigningKey, generate, write_new};
+use auth_gateway_core::keys::{
+    Algorithm, KeyPurpose, KeyStore, SigningKey, Times, generate, write_new,
+};
 use auth_gateway_core::login_limiter::{
     Bound, Limits, LoginChange, LoginEvent, LoginPublisher, SlowRate,
 };
@@ -320,9 +322,13 @@ fn keys(version: &Path) -> Keys {
         folder
     };
     let (signing, sealing) = (copy(SIGNING_DIR), copy(SEALING_DIR));
+    let times = Times {
+        lifetime: policy().token.lifetime,
+        ..Times::default()
+    };
     Keys::new(
-        KeyStore::open(signing.path().to_owned(), NOW, Duration::ZERO).unwrap(),
-        KeyStore::open(sealing.path().to_owned(), NOW, Duration::ZERO).unwrap(),
+        KeyStore::open(signing.path().to_owned(), NOW, times).unwrap(),
+        KeyStore::open(sealing.path().to_owned(), NOW, times).unwrap(),
         Arc::new(IdentifierKey::new(IDENTIFIER_KEY)),
     )
 }
@@ -433,13 +439,12 @@ async fn written(version: &Path) -> BTreeMap<&'static str, Value> {
         "session": entry(&cache.key(*name), cached, &json!({"scope": SCOPE})),
     });
     let token = exchanged.token.expose();
-    let lifetime = policy().token.lifetime;
     let access_token = json!({
         "access_token": token,
         "expires_in": exchanged.token.expires_in,
         "header": part(token, 0),
         "claims": part(token, 1),
-        "jwks": keys.published(lifetime, NOW),
+        "jwks": keys.published(NOW),
     });
     BTreeMap::from([
         ("session.json", session),
@@ -457,7 +462,7 @@ fn keys_of_every_version_are_read() {
         let expected = [Algorithm::Rs256, Algorithm::Es256, Algorithm::EdDsa];
         assert_eq!(algorithms, expected, "{version:?}");
         assert_eq!(keys.sealing.key_set().count(), 1);
-        let published = keys.published(policy().token.lifetime, NOW);
+        let published = keys.published(NOW);
         assert_eq!(published, json(&version, "access-token.json")["jwks"]);
     }
 }
@@ -549,7 +554,7 @@ fn access_token_of_every_version_is_verified_with_the_keys_that_this_version_pub
     for version in versions() {
         let golden = json(&version, "access-token.json");
         let token = golden["access_token"].as_str().unwrap();
-        let jwks = keys(&version).published(policy().token.lifetime, NOW);
+        let jwks = keys(&version).published(NOW);
         let jwks = JwkSet::from_bytes(jwks.to_string()).unwrap();
         let header = part(token, 0);
         let key = jwks.get(header["kid"].as_str().unwrap())[0];

@@ -28,11 +28,11 @@ pub use fault::RedisFault;
 pub use outbox::Outbox;
 
 use crate::redis::{Connection, Primary};
+use auth_gateway_core::Random;
 use auth_gateway_core::event::{EntryOutcome, Event, Ignored, Replicated};
 use auth_gateway_core::replica_state::{ReplicaState, Replicas};
 use auth_gateway_core::revocations::RevocationIndex;
 use auth_gateway_core::shared_cache::SharedCache;
-use auth_gateway_core::{Keys, Random};
 use log::{Log, again_and_again};
 use logins::{LoginLog, LoginOutboxes};
 use revocations::RevocationCodec;
@@ -214,8 +214,8 @@ impl ReplicationStream {
     /// prevent the exchange of revocations.
     async fn compare_keys(&self, connection: &Connection) -> Result<(), RedisFault> {
         let (keys, now) = (&self.replica.keys, self.replica.clock.now());
-        let (names, used) = (keys.names(now), Keys::USED);
-        match connection.key_statements(&self.redis, &names, used).await {
+        let [used, stored] = keys.names(now);
+        match connection.key_statements(&self.redis, &used, &stored).await {
             Ok(statements) => {
                 let count = keys.compare(statements.lines(), now);
                 if count > 0 {

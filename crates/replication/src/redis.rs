@@ -126,8 +126,8 @@ return table.concat(statements, '\n')
 /// How long a statement about keys counts, in seconds: three times as long as the time between two.
 const KEYS_LIFETIME: u64 = 15;
 
-/// How many bytes of statements about keys are read at most. Replicas with the same keys write about 150.
-const KEYS_BYTES_MAX: usize = 4_096;
+/// How many bytes of statements about keys are read at most. Replicas with the same keys write about 50 for each.
+const KEYS_BYTES_MAX: usize = 16_384;
 
 /// How much later than their time entries are removed, in seconds. So they survive a clock of Redis
 /// that is an hour ahead.
@@ -324,7 +324,8 @@ impl Redis {
         cmd("PTTL").arg(&set).exec_async(&mut inner).await?;
         let mut delete = cmd("DEL");
         delete.arg(&[added, set]).exec_async(&mut inner).await?;
-        let statements = connection.key_statements(self, &keys.names(now), 0).await?;
+        let [_, stored] = keys.names(now);
+        let statements = connection.key_statements(self, &[], &stored).await?;
         keys.compare(statements.lines(), now);
         let information: RedisResult<String> = cmd("INFO").query_async(&mut inner).await;
         let Ok(information) = information else {
@@ -351,7 +352,7 @@ impl Redis {
     ///
     /// # Errors
     ///
-    /// No Sentinel knows it, or the last one that failed.
+    /// A Sentinel that responds does not know it; without one, the fault of the last.
     pub(super) async fn primary(&self) -> Result<Primary, RedisFault> {
         let address = self.0.address.load_full();
         let Some(sentinels) = &address.sentinels else {
@@ -362,7 +363,7 @@ impl Redis {
             sentinels.username.as_deref(),
             sentinels.password.as_ref(),
         );
-        let mut last = RedisFault::UnknownPrimary;
+        let (mut last, mut is_unknown) = (RedisFault::UnknownPrimary, false);
         for (host, port) in &sentinels.addresses {
             let ask = async {
                 let client = client(&address, (host, *port), &user)?;
@@ -375,7 +376,7 @@ impl Redis {
             };
             match ask.await {
                 Ok(Some((host, port))) => return Ok(Primary(host, port)),
-                Ok(None) => {}
+                Ok(None) => is_unknown = true,
                 Err(fault) => {
                     last = RedisFault::Sentinel {
                         sentinel: format!("{host}:{port}"),
@@ -384,7 +385,12 @@ impl Redis {
                 }
             }
         }
-        Err(last)
+        // The name is wrong then, whatever the others would respond.
+        Err(if is_unknown {
+            RedisFault::UnknownPrimary
+        } else {
+            last
+        })
     }
 
     pub(super) async fn connect(&self, primary: &Primary) -> Result<Connection, RedisFault> {
@@ -606,13 +612,13 @@ impl Connection {
         Ok(results.map(|result| Ok(result.map(drop)?)).collect())
     }
 
-    /// States which keys this replica uses, the first names, and which it has. Returns the statements of all
-    /// replicas, one in a line. If it uses none, it states nothing.
+    /// States which keys this replica uses, of all that it has. Returns the statements of all replicas, one in a
+    /// line. If it uses none, it states nothing.
     pub(super) async fn key_statements(
         &self,
         redis: &Redis,
-        names: &[String],
-        uses: usize,
+        used: &[String],
+        stored: &[String],
     ) -> Result<String, RedisFault> {
         let statements: Vec<u8> = cmd("EVAL")
             .arg(KEYS_SCRIPT)
@@ -620,8 +626,9 @@ impl Connection {
             .arg(redis.key(Replicated::Keys))
             .arg(KEYS_LIFETIME)
             .arg(KEYS_BYTES_MAX)
-            .arg(uses)
-            .arg(names)
+            .arg(used.len())
+            .arg(used)
+            .arg(stored)
             .query_async(&mut self.inner.clone())
             .await?;
         Ok(String::from_utf8_lossy(&statements).into_owned())

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use auth_gateway_core::keys::{self, Algorithm, KeyPurpose, KeyStore, SealingKey};
+use auth_gateway_core::keys::{self, Algorithm, KeyPurpose, KeyStore, SealingKey, Times};
 use auth_gateway_core::session;
 use iam_adapters::{Clock as _, UpstreamSession};
 use jiff::Timestamp;
@@ -64,7 +64,7 @@ impl TestKeys {
     /// The sealing keys.
     pub fn sealing(&self) -> KeyStore<SealingKey> {
         let any_time = ManualClock::at(Duration::ZERO).now();
-        let sealing = KeyStore::open((&self.sealing).into(), any_time, Duration::ZERO);
+        let sealing = KeyStore::open((&self.sealing).into(), any_time, Times::default());
         sealing.expect("sealing keys")
     }
 

@@ -1,7 +1,7 @@
 use tempfile::{TempDir, tempdir};
 
 use super::*;
-use crate::keys::write_new;
+use crate::keys::{Times, lead, write_new};
 
 fn at(seconds: u64) -> Moment {
     Moment {
@@ -15,7 +15,10 @@ fn first_use(seconds: i64) -> Timestamp {
 }
 
 const NOW: u64 = 1_800_000_000;
-const MAX_AGE: Duration = Duration::from_secs(300);
+const TIMES: Times = Times {
+    max_age: Duration::from_secs(300),
+    lifetime: Duration::from_secs(5_000),
+};
 
 /// Folders with one key each, and the keys.
 struct Fixture {
@@ -35,8 +38,8 @@ impl Fixture {
         let signing = new("signing", KeyPurpose::Signing(Algorithm::Es256));
         let sealing = new("sealing", KeyPurpose::Sealing);
         let keys = Keys::new(
-            KeyStore::open(signing, at(NOW), MAX_AGE).unwrap(),
-            KeyStore::open(sealing, at(NOW), MAX_AGE).unwrap(),
+            KeyStore::open(signing, at(NOW), TIMES).unwrap(),
+            KeyStore::open(sealing, at(NOW), TIMES).unwrap(),
             Arc::new(IdentifierKey::new(b"a key")),
         );
         Self { folder, keys }
@@ -52,8 +55,8 @@ impl Fixture {
 
     /// The names of the keys in use: for signing, for sealing and of identifiers.
     fn used_names(&self) -> [String; 3] {
-        let names = self.keys.names(at(NOW));
-        names.first_chunk().unwrap().clone()
+        let [used, _] = self.keys.names(at(NOW));
+        used.try_into().unwrap()
     }
 
     /// The warnings after a comparison with these statements, and the number of invalid ones.
@@ -113,14 +116,46 @@ fn key_in_use_here_that_another_replica_lacks_is_a_warning() {
 fn key_that_is_not_used_yet_is_no_difference_at_either_side() {
     let fixture = Fixture::new();
     let waiting = fixture.add_sealing_key();
-    let names = fixture.keys.names(at(NOW));
-    let (used, all) = names.split_at(Keys::USED);
+    let [used, all] = fixture.keys.names(at(NOW));
     let name = format!("sealing {waiting}");
     assert!(all.contains(&name) && !used.contains(&name));
     // Another replica uses it already, or lacks it.
     let statements = [format!("used {name}"), format!("missing {name}")];
     let statements = statements.each_ref().map(String::as_str);
     assert_eq!(fixture.compared(&statements), (Vec::new(), 0));
+}
+
+/// Another replica that lacks it refuses its sessions, and cannot revoke them. Where it was stolen, the replica that
+/// still has it accepts what its thief seals.
+#[test]
+fn key_that_was_used_before_is_a_difference_until_its_sessions_have_expired() {
+    let fixture = Fixture::new();
+    let [_, before, _] = fixture.used_names();
+    fixture.add_sealing_key();
+    let statement = format!("missing {before}");
+    let differ_at = |now| {
+        let invalid = fixture
+            .keys
+            .compare([statement.as_str()].into_iter(), at(now));
+        assert_eq!(invalid, 0);
+        let [used, stored] = fixture.keys.names(at(now));
+        assert!(stored.contains(&before), "at {now}");
+        assert_eq!(
+            used.contains(&before),
+            fixture.keys.differ(SealingKey::PURPOSE)
+        );
+        used.contains(&before)
+    };
+    let begins = NOW + 1_000;
+    let expired = begins + (TIMES.lifetime + lead(TIMES.max_age)).as_secs();
+    for (now, differs) in [
+        (NOW, true),
+        (begins, true),
+        (expired - 1, true),
+        (expired, false),
+    ] {
+        assert_eq!(differ_at(now), differs, "at {now}");
+    }
 }
 
 #[test]

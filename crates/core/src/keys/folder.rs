@@ -205,7 +205,7 @@ pub fn write_new(dir: &Path, key: &KeyFile) -> Result<PathBuf, KeyError> {
     let draft = dir.join(format!(".{}.draft", key.kid()));
     let io = |source| io_error(&path, source);
     let text = key.text();
-    fs::create_dir_all(dir).map_err(io)?;
+    files::create_folder(dir).map_err(io)?;
     let mut file = fs::OpenOptions::new()
         .write(true)
         .create_new(true)

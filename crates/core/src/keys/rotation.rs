@@ -66,7 +66,7 @@ pub struct Plan {
 }
 
 /// The durations that determine the states of keys.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default, Clone, Copy)]
 pub struct Times {
     /// How long verifiers may cache the published keys.
     pub max_age: Duration,

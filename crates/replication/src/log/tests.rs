@@ -154,6 +154,7 @@ async fn serve(mut connection: DuplexStream, mut newest: impl FnMut(u64, bool) -
             [Value::BulkString(hello), ..] if hello == b"HELLO" => {
                 b"%1\r\n+proto\r\n:3\r\n".to_vec()
             }
+            [Value::BulkString(sentinel), ..] if sentinel == b"SENTINEL" => b"_\r\n".to_vec(),
             [Value::BulkString(add), ..] if add == b"XADD" => {
                 b"-NOREPLICAS Not enough good replicas to write.\r\n".to_vec()
             }
@@ -241,8 +242,28 @@ async fn new_entry_is_received_before_the_stream_has_been_read_again() {
 
 #[tokio::test]
 async fn fault_of_a_sentinel_names_it_and_none_of_its_credentials() {
+    let text = "has no known primary: the Sentinel down.test:26379 cannot be reached";
+    let expected = format!("{text}: {}", refused());
+    assert_eq!(fault_of_sentinels(&["down.test"]).await, expected);
+}
+
+#[tokio::test]
+async fn name_that_a_sentinel_does_not_know_is_the_fault_also_if_another_one_is_down() {
+    let expected = "has no primary: no Sentinel that responds knows one of this name";
+    for names in [["up.test", "down.test"], ["down.test", "up.test"]] {
+        assert_eq!(fault_of_sentinels(&names).await, expected, "{names:?}");
+    }
+}
+
+fn refused() -> io::Error {
+    io::ErrorKind::ConnectionRefused.into()
+}
+
+/// The fault of a Redis with these Sentinels: `up.test` knows no primary, and others refuse connections.
+async fn fault_of_sentinels(names: &[&str]) -> String {
+    let addresses = names.iter().map(|&name| (name.to_owned(), 26_379));
     let sentinels = Sentinels {
-        addresses: vec![("sentinel.test".to_owned(), 26_379)],
+        addresses: addresses.collect(),
         master: "primary".to_owned(),
         username: Some("canary".to_owned()),
         password: Some("canary".into()),
@@ -251,13 +272,15 @@ async fn fault_of_a_sentinel_names_it_and_none_of_its_credentials() {
         sentinels: Some(sentinels),
         ..address("redis.test", "test")
     };
-    let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
-    let redis = Redis::over(address, move |_, _| {
-        Box::pin(async move { Err(RedisError::from(refused())) })
+    let redis = Redis::over(address, move |client, config| {
+        Box::pin(async move {
+            if client.get_connection_info().addr().to_string() != "up.test:26379" {
+                return Err(RedisError::from(refused()));
+            }
+            open(client, config, |_, _| None).await
+        })
     });
-    let fault = redis.unwrap().primary().await.unwrap_err().to_string();
-    let text = "has no known primary: the Sentinel sentinel.test:26379 cannot be reached";
-    assert_eq!(fault, format!("{text}: {}", refused()));
+    redis.unwrap().primary().await.unwrap_err().to_string()
 }
 
 /// Why Redis does not store entries, each time it was reported; `None`: it does.

@@ -10,7 +10,7 @@ use test_support::ManualClock;
 
 use super::test_gateway::{START, TestGateway, iam_parts, policy};
 use crate::Keys;
-use crate::keys::{KeyPurpose, KeySet, KeyStore, SealingKey, generate, write_new};
+use crate::keys::{KeyPurpose, KeySet, KeyStore, SealingKey, Times, generate, write_new};
 use test_support::scripted_iam::ScriptedIam;
 
 #[tokio::test]
@@ -59,7 +59,11 @@ async fn end_is_recorded_for_a_key_that_another_replica_used_longer() {
     };
     add_key(START - 1);
     let mut keys = Keys::ephemeral(clock.now()).unwrap();
-    keys.sealing = KeyStore::open(folder.path().to_owned(), clock.now(), 2 * day).unwrap();
+    let times = Times {
+        max_age: 2 * day,
+        ..Times::default()
+    };
+    keys.sealing = KeyStore::open(folder.path().to_owned(), clock.now(), times).unwrap();
     add_key(START + 2 * day.as_secs());
     keys.sealing.reload(clock.now()).unwrap();
     let iam = Arc::new(ScriptedIam::default());

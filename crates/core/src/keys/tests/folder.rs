@@ -51,9 +51,15 @@ fn new_key_file_belongs_to_the_owner_of_the_folder_also_if_root_makes_it() {
     let dir = tempdir().unwrap();
     // Only root can give the folder away. Others are its owner in any case.
     let _ = chown(dir.path(), Some(65_534), None);
-    let path = write_new(dir.path(), &generate(EDDSA, time(0)).unwrap()).unwrap();
     let owner = |path: &Path| fs::metadata(path).unwrap().uid();
-    assert_eq!(owner(&path), owner(dir.path()));
+    // The others are made.
+    for folder in [".", "keys/signing", "keys/sealing"] {
+        let folder = dir.path().join(folder);
+        let path = write_new(&folder, &generate(EDDSA, time(0)).unwrap()).unwrap();
+        assert_eq!(owner(&folder), owner(dir.path()));
+        assert_eq!(owner(&path), owner(dir.path()));
+    }
+    assert_eq!(owner(&dir.path().join("keys")), owner(dir.path()));
 }
 
 #[test]

@@ -9,7 +9,10 @@ use tempfile::{TempDir, tempdir};
 use super::*;
 
 const NOW: u64 = 1_800_000_000;
-const MAX_AGE: Duration = Duration::from_secs(300);
+const TIMES: Times = Times {
+    max_age: Duration::from_secs(300),
+    lifetime: Duration::ZERO,
+};
 const EDDSA: KeyPurpose = KeyPurpose::Signing(Algorithm::EdDsa);
 
 /// A folder with one signing key, and its key store.
@@ -23,7 +26,7 @@ impl Fixture {
     fn new() -> Self {
         let folder = tempdir().unwrap();
         let first = write_new(folder.path(), &generate(EDDSA, time(0)).unwrap()).unwrap();
-        let key_store = KeyStore::open(folder.path().to_owned(), at(NOW), MAX_AGE).unwrap();
+        let key_store = KeyStore::open(folder.path().to_owned(), at(NOW), TIMES).unwrap();
         Self {
             folder,
             key_store,
@@ -204,7 +207,7 @@ fn missing_folder_is_refused_and_its_replacement_is_read() {
     let path = parent.path().join("keys");
     let key = generate(EDDSA, time(0)).unwrap();
     write_new(&path, &key).unwrap();
-    let key_store: KeyStore<SigningKey> = KeyStore::open(path.clone(), at(NOW), MAX_AGE).unwrap();
+    let key_store: KeyStore<SigningKey> = KeyStore::open(path.clone(), at(NOW), TIMES).unwrap();
     fs::rename(&path, parent.path().join("aside")).unwrap();
     for _ in 0..2 {
         assert_eq!(key_store.reload(at(NOW)), None);
@@ -254,7 +257,7 @@ fn swap_of_a_kubernetes_mount_is_followed() {
     let (old, old_link) = generation("..2026_01", 0o440);
     link(&old, &old_link);
     let key_store: KeyStore<SigningKey> =
-        KeyStore::open(dir.path().to_owned(), at(NOW), MAX_AGE).unwrap();
+        KeyStore::open(dir.path().to_owned(), at(NOW), TIMES).unwrap();
     let (new, new_link) = generation("..2026_02", 0o400);
     assert_eq!(key_store.reload(at(NOW)), None);
     assert!(
@@ -293,7 +296,7 @@ impl Key for PanickingKey {
 fn file_that_makes_the_library_panic_is_refused() {
     let fixture = Fixture::new();
     let key_store: KeyStore<PanickingKey> =
-        KeyStore::open(fixture.path().to_owned(), at(NOW), MAX_AGE).unwrap();
+        KeyStore::open(fixture.path().to_owned(), at(NOW), TIMES).unwrap();
     let mut panicking = generated(EDDSA);
     panicking["kid"] = json!("panic");
     put(fixture.path(), "panic.jwk", &panicking);

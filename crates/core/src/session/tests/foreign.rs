@@ -6,7 +6,7 @@ use josekit::jwe::JweHeader;
 use tempfile::tempdir;
 
 use super::*;
-use crate::keys::{KeyPurpose, generate, write_new};
+use crate::keys::{KeyPurpose, Times, generate, write_new};
 
 /// Seals any text with the key, under any header.
 fn sealed_raw(key: &SealingKey, header: &str, text: &[u8]) -> String {
@@ -81,7 +81,7 @@ fn unknown_key_is_a_fault_while_the_folder_of_keys_cannot_be_read() {
     let folder = tempdir().unwrap();
     let file = generate(KeyPurpose::Sealing, jiff::Timestamp::UNIX_EPOCH).unwrap();
     let path = write_new(folder.path(), &file).unwrap();
-    let keys = KeyStore::open(folder.path().to_owned(), AT, Duration::ZERO).unwrap();
+    let keys = KeyStore::open(folder.path().to_owned(), AT, Times::default()).unwrap();
     let opened = |token: &str| {
         let mut buffer = Zeroizing::default();
         open_from(&keys, token, &mut buffer).map(|_| ())
