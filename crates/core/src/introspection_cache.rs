@@ -12,6 +12,7 @@
 //! Replicas may share the responses. Then data that is not in the caches is looked up there, before the
 //! IAM is called.
 
+mod held_faults;
 pub mod shared;
 
 use std::hash::{BuildHasher as _, Hash, RandomState};
@@ -36,6 +37,7 @@ use super::replica_state::ReplicaState;
 use super::revocations::{Revocation, RevocationId};
 use super::session_id::SessionId;
 use crate::results::{DataSource, LookUp};
+use held_faults::HeldFaults;
 
 type Digest = [u8; SHA256_OUTPUT_LEN];
 
@@ -104,12 +106,6 @@ enum AgeLimit {
     Stale,
 }
 
-/// How long the fault of a session is held. `Retry-After` asks clients to wait longer.
-const FAULT_HELD: Duration = Duration::from_secs(1);
-
-/// The most held faults, in about 5 MiB.
-const FAULTS_MAX: u64 = 10_000;
-
 #[derive(Clone, Copy)]
 struct AliveSession {
     requested_at: Moment,
@@ -130,8 +126,7 @@ pub(super) struct Caches {
     /// Each with the key of its user in `permissions`, which would otherwise be hashed each time.
     liveness: Cache<SessionKey, AliveSession>,
     permissions: Cache<Digest, CachedUser>,
-    /// By session, with the time of the fault.
-    faults: Cache<SessionKey, (Moment, IamError)>,
+    faults: Arc<HeldFaults>,
     /// Has the secret key of the hashes in session keys.
     contents: RandomState,
 }
@@ -164,15 +159,10 @@ impl Caches {
             })
             .time_to_live(lifetime(|each| each.permissions))
             .build();
-        // The cache has a clock of its own, by which no fault may leave it too early.
-        let faults = Cache::builder()
-            .max_capacity(FAULTS_MAX)
-            .time_to_live(FAULT_HELD * 60)
-            .build();
         Self {
             liveness,
             permissions,
-            faults,
+            faults: Arc::default(),
             contents: RandomState::new(),
         }
     }
@@ -467,7 +457,8 @@ impl IntrospectionCache {
                 let fresh = self.fresh(&request.fingerprint.session, now);
                 let fresh =
                     fresh.map(|user| Ok(Some(ActiveSession::new(user, DataSource::Coalesced))));
-                fresh.or_else(|| self.held_fault(&request.fingerprint, now).map(Err))
+                let fault = || self.caches.faults.get(&request.fingerprint.session, now);
+                fresh.or_else(|| fault().map(Err))
             },
             || {
                 let (cache, request) = (Arc::clone(self), request.clone());
@@ -493,11 +484,6 @@ impl IntrospectionCache {
         now.since(requested_at) < age_max && !self.replica.revocations.missed_since(requested_at)
     }
 
-    fn held_fault(&self, of: &Fingerprint, now: Moment) -> Option<IamError> {
-        let (at, fault) = self.caches.faults.get(&of.session)?;
-        (now.since(at) < FAULT_HELD).then_some(fault)
-    }
-
     fn record_fault(&self, of: &Fingerprint, requested_at: Moment, fault: &IamError) {
         if !may_be_of_one_session(fault) {
             return;
@@ -506,8 +492,8 @@ impl IntrospectionCache {
             // Only the decision is missing: the IAM has reported the session as active.
             self.insert(of, requested_at, None);
         }
-        let fault = (self.replica.clock.now(), fault.clone());
-        self.caches.faults.insert(of.session, fault);
+        let now = self.replica.clock.now();
+        self.caches.faults.hold(of.session, now, fault.clone());
     }
 
     fn record(

@@ -64,7 +64,7 @@ fn permissions(names: &[&str]) -> Arc<UserData> {
     })
 }
 
-fn at(millis: u64) -> Moment {
+pub(super) fn at(millis: u64) -> Moment {
     Moment {
         unix: Duration::from_secs(1_800_000_000) + Duration::from_millis(millis),
         monotonic: Duration::from_millis(millis),
