@@ -1,6 +1,7 @@
 """Requirements of the scripts that start real programs: packages, ports, virtual environments. Standard library only."""
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import random
@@ -96,14 +97,24 @@ def install(command, timeout=900, **options):
         raise CannotRun(f"{command[0]} failed: {(output.splitlines() or ['no output'])[-1]}\n{output[-2000:]}")
 
 
+@contextlib.contextmanager
+def one_at_a_time(what):
+    """Waits while another process installs the same: `tests/run` runs scripts side by side."""
+    LIVE.mkdir(parents=True, exist_ok=True)
+    with (LIVE / f"{what}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def go_program(folder, package, name=None, tags=""):
     """Builds a package with the versions in the folder's go.mod; returns the program. Changed versions need a new build."""
     sums = hashlib.sha256(b"".join(path.read_bytes() for path in sorted([folder / "go.sum", *folder.glob("*.go")])))
     program = LIVE / f"{name or package.rpartition('/')[2]}-{sums.hexdigest()[:12]}"
-    if not program.exists():
-        print(f"building {program.name} (minutes)", file=sys.stderr, flush=True)
-        install(["go", "mod", "download"], cwd=folder)
-        build(["go", "build", "-mod=readonly", "-tags", tags, "-o", program, package], cwd=folder, timeout=1500)
+    with one_at_a_time(program.name):
+        if not program.exists():
+            print(f"building {program.name} (minutes)", file=sys.stderr, flush=True)
+            install(["go", "mod", "download"], cwd=folder)
+            build(["go", "build", "-mod=readonly", "-tags", tags, "-o", program, package], cwd=folder, timeout=1500)
     return program
 
 
@@ -117,17 +128,23 @@ def debian(*wanted):
     def found():
         return [shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin") for name in programs]
 
-    missing = [name.rpartition("=")[2].split(",") for name, path in zip(wanted, found()) if path is None]
-    missing = [package for packages in missing for package in packages]
-    if missing:
-        if os.geteuid() != 0 or shutil.which("apt-get") is None:
-            raise CannotRun(f"{', '.join(missing)}: not installed; installing needs root on Debian")
-        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        apt = ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=2"]
-        with services_disabled():
-            install([*apt, "update"], env=quiet)
-            install([*apt, "install", "--yes", "--no-install-recommends", *missing], env=quiet)
+    if None in found():
+        with one_at_a_time("debian"):
+            missing = [name.rpartition("=")[2].split(",") for name, path in zip(wanted, found()) if path is None]
+            install_packages([package for packages in missing for package in packages])
     return found()
+
+
+def install_packages(packages):
+    if not packages:
+        return
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise CannotRun(f"{', '.join(packages)}: not installed; installing needs root on Debian")
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    apt = ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=2"]
+    with services_disabled():
+        install([*apt, "update"], env=quiet)
+        install([*apt, "install", "--yes", "--no-install-recommends", *packages], env=quiet)
 
 
 @contextlib.contextmanager
@@ -153,8 +170,9 @@ def virtual_environment(name, requirements):
     place = LIVE / name
     pins = requirements.read_text()
     installed = place / "installed.txt"
-    if not installed.exists() or installed.read_text() != pins:
-        install(["python3", "-m", "venv", "--clear", place])
-        install([place / "bin" / "pip", "install", "--quiet", "--no-input", "-r", requirements])
-        installed.write_text(pins)
+    with one_at_a_time(name):
+        if not installed.exists() or installed.read_text() != pins:
+            install(["python3", "-m", "venv", "--clear", place])
+            install([place / "bin" / "pip", "install", "--quiet", "--no-input", "-r", requirements])
+            installed.write_text(pins)
     return str(place / "bin" / "python")
