@@ -5,7 +5,6 @@ A launcher is a program that calls `main` with its `Server`. Only the standard l
 
 import argparse
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -19,7 +18,7 @@ import time
 import traceback
 from pathlib import Path
 
-from machine import LIVE, free_ports, reporting_missing_requirements
+from machine import LIVE, free_ports, locked, reporting_missing_requirements
 
 
 class Server:
@@ -61,7 +60,6 @@ def main(server, documentation):
     with reporting_missing_requirements():
         if options.command == "stop":
             return stop(options.folder)
-        LIVE.mkdir(parents=True, exist_ok=True)
         with locked(server.name):
             path = server.fetch()
         if options.command == "fetch":
@@ -138,13 +136,6 @@ def runs_in(home, pid):
     command = ["ps", "-ww", "-o", "args=", "-p", str(pid)]
     output = subprocess.run(command, capture_output=True, text=True).stdout
     return re.search(rf"{re.escape(str(home))}(/|\s|$)", output) is not None
-
-
-@contextlib.contextmanager
-def locked(name):
-    with (LIVE / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @contextlib.contextmanager

@@ -98,10 +98,10 @@ def install(command, timeout=900, **options):
 
 
 @contextlib.contextmanager
-def one_at_a_time(what):
-    """Waits while another process installs the same: `tests/run` runs scripts side by side."""
+def locked(name):
+    """Waits while another process holds this lock: several scripts may need the same download at once."""
     LIVE.mkdir(parents=True, exist_ok=True)
-    with (LIVE / f"{what}.lock").open("w") as lock:
+    with (LIVE / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -110,7 +110,7 @@ def go_program(folder, package, name=None, tags=""):
     """Builds a package with the versions in the folder's go.mod; returns the program. Changed versions need a new build."""
     sums = hashlib.sha256(b"".join(path.read_bytes() for path in sorted([folder / "go.sum", *folder.glob("*.go")])))
     program = LIVE / f"{name or package.rpartition('/')[2]}-{sums.hexdigest()[:12]}"
-    with one_at_a_time(program.name):
+    with locked(program.name):
         if not program.exists():
             print(f"building {program.name} (minutes)", file=sys.stderr, flush=True)
             install(["go", "mod", "download"], cwd=folder)
@@ -129,15 +129,14 @@ def debian(*wanted):
         return [shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin") for name in programs]
 
     if None in found():
-        with one_at_a_time("debian"):
+        with locked("debian"):
             missing = [name.rpartition("=")[2].split(",") for name, path in zip(wanted, found()) if path is None]
-            install_packages([package for packages in missing for package in packages])
+            if missing:
+                install_packages([package for packages in missing for package in packages])
     return found()
 
 
 def install_packages(packages):
-    if not packages:
-        return
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise CannotRun(f"{', '.join(packages)}: not installed; installing needs root on Debian")
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
@@ -170,7 +169,7 @@ def virtual_environment(name, requirements):
     place = LIVE / name
     pins = requirements.read_text()
     installed = place / "installed.txt"
-    with one_at_a_time(name):
+    with locked(name):
         if not installed.exists() or installed.read_text() != pins:
             install(["python3", "-m", "venv", "--clear", place])
             install([place / "bin" / "pip", "install", "--quiet", "--no-input", "-r", requirements])
