@@ -15,8 +15,9 @@ use super::login_limiter::Rate;
 use super::replica_state::ReplicaState;
 use super::upstream_logouts::UpstreamLogouts;
 
-/// Logout tokens of one IAM in a second. It bounds the records of used tokens, by which a replay is recognised.
-const LOGOUT_TOKENS_PER_SECOND: NonZeroU32 = NonZeroU32::MIN.saturating_add(179);
+/// Logout tokens of one IAM in a second: those of a large realm, and so few that an IAM which sends tokens of made-up sessions
+/// takes minutes to fill its share of the table of revocations.
+const LOGOUT_TOKENS_PER_SECOND: NonZeroU32 = NonZeroU32::MIN.saturating_add(599);
 
 /// The settings of one IAM, beside those of its adapter.
 #[derive(Debug, Clone)]

@@ -27,7 +27,7 @@ from wire import Failure
 FORGED_A_SECOND = 10_000
 FORGED_CONNECTIONS = 64
 RATIO = 0.90
-# Below the 180 logout tokens a second that a replica accepts of one IAM.
+# Below the 600 logout tokens a second that a replica accepts of one IAM.
 LOGOUTS_A_SECOND = 150
 LOGOUT_SECONDS = 10
 EFFECT_SECONDS = 1
